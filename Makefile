@@ -1,0 +1,38 @@
+# Every target sets up what it needs: a uv of its own when none is installed, then the locked environment.
+PYTHON ?= python3
+UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+RUN := $(UV) run --no-sync
+
+.DEFAULT_GOAL := help
+.PHONY: help setup check format test bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+.uv/bin/uv:
+	$(PYTHON) -m venv .uv
+	.uv/bin/python -m pip install --quiet uv
+
+.venv/.synced: pyproject.toml uv.lock | $(filter .uv/bin/uv,$(UV))
+	$(UV) sync --locked --quiet
+	@touch $@
+
+setup: .venv/.synced ## make the locked environment in .venv
+
+check: setup ## lint, format check and types
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) mypy
+
+format: setup ## rewrite the code in the house format
+	$(RUN) ruff check --fix-only --quiet .
+	$(RUN) ruff format .
+
+test: setup ## run the tests (ARGS='--long' for the extended ones)
+	$(RUN) pytest $(ARGS)
+
+bench: setup ## run the benchmarks, one JSON object each
+	@for name in $$(ls benchmarks | sed -n 's/^\([a-z]*\)\.py$$/\1/p'); do $(RUN) python -m benchmarks.$$name --json || exit 1; done
+
+clean: ## remove environments and caches
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

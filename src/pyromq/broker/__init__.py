@@ -1,0 +1,1 @@
+"""The broker: one module for each thing it does."""

@@ -1,0 +1,1 @@
+"""Producers, consumers and admin: routes, fault avoidance, rebalance, hooks, trace."""

@@ -1,0 +1,1 @@
+"""Bytes to values and back: frames, codes, headers, bodies, message records, ids. No I/O, no clock, no asyncio."""

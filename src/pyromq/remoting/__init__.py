@@ -1,0 +1,1 @@
+"""The asyncio transport for protocol frames: server, connection, client pool, TLS."""

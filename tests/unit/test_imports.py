@@ -1,0 +1,60 @@
+"""Imports point one way; see CONTRIBUTING.md. A new edge between packages needs a decision, not an accident."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import pyromq
+
+ROOT = Path(pyromq.__file__).parent
+
+ALLOWED = {
+    "protocol": set[str](),
+    "remoting": {"protocol"},
+    "store": {"protocol"},
+    "namesrv": {"protocol", "remoting"},
+    "broker": {"protocol", "remoting", "store", "namesrv"},
+    "client": {"protocol", "remoting"},
+    "spark": {"protocol", "remoting", "store", "client"},
+    "cli": {"protocol", "remoting", "store", "namesrv", "broker", "client", "spark"},
+}
+
+
+def imported_packages(file: Path) -> set[str]:
+    """First-level `pyromq` packages that a module imports, wherever in the file it does so."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: relative import"
+            module = node.module or ""
+            found.update({module} if module != "pyromq" else {f"pyromq.{alias.name}" for alias in node.names})
+    return {name.split(".")[1] for name in found if name.startswith("pyromq.")} & ALLOWED.keys()
+
+
+@pytest.mark.parametrize("package", ALLOWED)
+def test_imports_point_one_way(package: str) -> None:
+    for file in (ROOT / package).rglob("*.py"):
+        extra = imported_packages(file) - ALLOWED[package] - {package}
+        assert not extra, f"{file.relative_to(ROOT)} must not import {sorted(extra)}"
+
+
+def test_every_package_is_ruled() -> None:
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages == ALLOWED.keys()
+
+
+def test_protocol_has_no_io() -> None:
+    forbidden = {"asyncio", "socket", "ssl", "threading", "time", "uvloop", "subprocess"}
+    for file in (ROOT / "protocol").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = (
+                [alias.name for alias in node.names]
+                if isinstance(node, ast.Import)
+                else [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else []
+            )
+            assert not forbidden & {name.split(".")[0] for name in names}, file

@@ -1,0 +1,193 @@
+"""One fixed-length file, mapped into memory. Knows bytes and blocks, not what they mean.
+
+Two invariants keep the process alive:
+- A byte is written through the mapping only after `reserve` made the file own its block, because writing into a hole of
+  a mapped file on a full disk is SIGBUS, not an exception.
+- A mapping is never taken away under a reader: closing or deleting a file while slices of it are in flight only drops
+  this object's own hold; the memory goes with the last slice.
+"""
+
+import errno
+import mmap
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+from pyromq.store.errors import DiskFullError
+
+Bytes = bytes | bytearray | memoryview
+
+_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
+_ZEROS = bytes(1 << 20)
+
+
+class MappedFile:
+    """A file of exactly `size` bytes whose first byte has the offset `start` in its sequence.
+
+    `position` is the next byte to write (0 for a created file, `size` for an opened one until recovery knows better);
+    it is a plain attribute that the owner moves. `raw` is the mapping itself, for `struct.pack_into(file.raw, …)` and
+    `file.raw[a:b] = data` on hot paths; call `reserve(b)` first. All methods belong to the owner's thread, except
+    `sync` and `reserve`, which any one other thread may call.
+    """
+
+    __slots__ = ("_durable_entry", "_fd", "_view", "path", "position", "raw", "reserved", "size", "start", "step")
+
+    def __init__(self, path: Path, size: int, *, start: int, step: int, fd: int, writable: bool) -> None:
+        self.path = path
+        self.size = size
+        self.start = start
+        self.step = step
+        self.position = 0
+        self.reserved = 0
+        self._fd = fd
+        self._durable_entry = False
+        self.raw = mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+        self._view = memoryview(self.raw)
+
+    @classmethod
+    def create(cls, path: Path, size: int, *, start: int = 0, step: int = 1 << 20) -> Self:
+        """Make a file of full length at once (sparse) and map it. `step` is how many bytes get blocks at a time.
+
+        Raises DiskFullError, or OSError when the directory cannot be written; leaves no partial file behind then.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            os.ftruncate(fd, size)
+            return cls(path, size, start=start, step=step, fd=fd, writable=True)
+        except OSError as error:
+            os.close(fd)
+            path.unlink(missing_ok=True)
+            raise _translated(error, path) from error
+
+    @classmethod
+    def open(cls, path: Path, *, start: int = 0, step: int = 1 << 20, writable: bool = True) -> Self:
+        """Map an existing file, whatever its length (not zero). `position` starts at the end of the file."""
+        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        try:
+            size = os.fstat(fd).st_size
+            file = cls(path, size, start=start, step=step, fd=fd, writable=writable)
+        except (OSError, ValueError):
+            os.close(fd)
+            raise
+        file.position = size
+        return file
+
+    @property
+    def end(self) -> int:
+        """Offset after the last byte of the file, written or not."""
+        return self.start + self.size
+
+    @property
+    def limit(self) -> int:
+        """Offset after the last byte written."""
+        return self.start + self.position
+
+    @property
+    def full(self) -> bool:
+        return self.position >= self.size
+
+    @property
+    def modified(self) -> float:
+        """Modification time of the file in seconds, which is what retention goes by."""
+        return os.fstat(self._fd).st_mtime
+
+    def reserve(self, end: int) -> None:
+        """Make bytes [position, end) own their blocks, a whole step ahead. Raises DiskFullError; keeps what is written.
+
+        Cheap when already reserved. Existing bytes are never changed.
+        """
+        if end <= self.reserved:
+            return
+        begin = max(self.reserved, self.position if self.position < self.size else 0)
+        goal = min(self.size, max(end, begin + self.step))
+        try:
+            os.posix_fallocate(self._fd, begin, goal - begin)
+        except OSError as error:
+            if error.errno not in _NO_SPACE or goal == end:
+                raise _translated(error, self.path) from error
+            goal = end
+            try:
+                os.posix_fallocate(self._fd, begin, goal - begin)
+            except OSError as last:
+                raise _translated(last, self.path) from last
+        self.reserved = max(self.reserved, goal)
+
+    def append(self, data: Bytes) -> int:
+        """Write at `position` and move it; returns where the data begins in this file. The caller checked the space."""
+        begin = self.position
+        end = begin + len(data)
+        if end > self.reserved:
+            self.reserve(end)
+        self.raw[begin:end] = data
+        self.position = end
+        return begin
+
+    def view(self, begin: int, end: int) -> memoryview:
+        """Bytes [begin, end) of this file without copying. Stays valid after `close` and `destroy`."""
+        return self._view[begin:end]
+
+    def zero(self, begin: int) -> int:
+        """Zero everything from `begin` to the end of the file, touching only what is not zero; returns bytes changed.
+
+        Holes and blocks that were never written are skipped, so this is quick for a mostly empty file.
+        """
+        changed = 0
+        position = begin
+        while position < self.size:
+            try:
+                position = max(position, os.lseek(self._fd, position, os.SEEK_DATA))
+                hole = os.lseek(self._fd, position, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    break
+                hole = self.size
+            while position < hole:
+                stop = min(hole, position + len(_ZEROS))
+                zeros = _ZEROS if stop - position == len(_ZEROS) else bytes(stop - position)
+                if self._view[position:stop] != zeros:
+                    self.raw[position:stop] = zeros
+                    changed += stop - position
+                position = stop
+        return changed
+
+    def sync(self) -> None:
+        """Put all bytes written so far on disk (fdatasync, which lets other threads run). Raises OSError.
+
+        The first sync of a file also makes its directory entry durable.
+        """
+        os.fdatasync(self._fd)
+        if not self._durable_entry:
+            sync_directory(self.path.parent)
+            self._durable_entry = True
+
+    def close(self) -> None:
+        """Let go of file and mapping. Slices handed out stay readable. Closing twice is harmless."""
+        if self._fd < 0:
+            return
+        self._view.release()
+        with suppress(BufferError):  # a reader holds a slice: the mapping ends with it
+            self.raw.close()
+        os.close(self._fd)
+        self._fd = -1
+
+    def destroy(self) -> None:
+        """Close and delete. The space is free once the last slice in flight is gone."""
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+
+def sync_directory(path: Path) -> None:
+    """Make creations, renames and deletions in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def _translated(error: OSError, path: Path) -> Exception:
+    if error.errno in _NO_SPACE:
+        return DiskFullError(f"no space left for {path}: free some space, or lower fileReservedTime")
+    return error

@@ -38,11 +38,11 @@ HIGHER_VERSION = 612
 CURRENT = V5_3_3
 
 # The releases before V3_0_1 do not follow the pattern.
-_EARLIEST = (
-    "V3_0_0_SNAPSHOT V3_0_0_ALPHA1 V3_0_0_BETA1 V3_0_0_BETA2 V3_0_0_BETA3 V3_0_0_BETA4 V3_0_0_BETA5 "
-    "V3_0_0_BETA6_SNAPSHOT V3_0_0_BETA6 V3_0_0_BETA7_SNAPSHOT V3_0_0_BETA7 V3_0_0_BETA8_SNAPSHOT V3_0_0_BETA8 "
-    "V3_0_0_BETA9_SNAPSHOT V3_0_0_BETA9 V3_0_0_FINAL"
-).split()
+_EARLIEST = [
+    *(f"V3_0_0_{stage}" for stage in ("SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5")),
+    *(f"V3_0_0_BETA{beta}{suffix}" for beta in range(6, 10) for suffix in ("_SNAPSHOT", "")),
+    "V3_0_0_FINAL",
+]
 
 
 def _releases() -> list[str]:

@@ -59,7 +59,7 @@ class MappedFile:
         except OSError as error:
             os.close(fd)
             path.unlink(missing_ok=True)
-            raise _translated(error, path) from error
+            raise translated(error, path) from error
 
     @classmethod
     def open(cls, path: Path, *, start: int = 0, step: int = 1 << 20, writable: bool = True) -> Self:
@@ -106,12 +106,12 @@ class MappedFile:
             os.posix_fallocate(self._fd, begin, goal - begin)
         except OSError as error:
             if error.errno not in _NO_SPACE or goal == end:
-                raise _translated(error, self.path) from error
+                raise translated(error, self.path) from error
             goal = end
             try:
                 os.posix_fallocate(self._fd, begin, goal - begin)
             except OSError as last:
-                raise _translated(last, self.path) from last
+                raise translated(last, self.path) from last
         self.reserved = max(self.reserved, goal)
 
     def append(self, data: Bytes) -> int:
@@ -187,7 +187,7 @@ def sync_directory(path: Path) -> None:
         os.close(fd)
 
 
-def _translated(error: OSError, path: Path) -> Exception:
+def translated(error: OSError, path: Path) -> Exception:
     if error.errno in _NO_SPACE:
         return DiskFullError(f"no space left for {path}: free some space, or lower fileReservedTime")
     return error

@@ -1,0 +1,79 @@
+"""Consume offsets: the broker's tables and files, resets, and what clients report.
+
+Maps keyed by `MessageQueue` are written with the queue object as key. A client's local `offsets.json` has the shape of
+`ResetOffsetBody` in pretty form.
+"""
+
+from typing import Self
+
+from msgspec import field
+
+from pyromq.protocol.bodies.base import Body, Data, Int, Long, decode_as
+from pyromq.protocol.bodies.dataversion import DataVersion
+from pyromq.protocol.lenient import MAX_INPUT, dumps
+from pyromq.protocol.message import MessageQueue
+
+
+class ConsumerOffsetTable(Body):
+    """`topic@group` to queue id to offset: answer of 43 and file `consumerOffset.json` (without version before 5.0)."""
+
+    data_version: DataVersion | None = None
+    offset_table: dict[str, dict[Int, Long]] = field(default_factory=dict)
+
+
+class LmqOffsetTable(Body):
+    """`topic@group` of light queues to offset: file `lmqConsumerOffset.json`."""
+
+    data_version: DataVersion | None = None
+    lmq_offset_table: dict[str, Long] = field(default_factory=dict)
+
+
+class DelayOffsetTable(Body):
+    """Delay level to next queue offset: answer of 45 and file `delayOffset.json`."""
+
+    data_version: DataVersion | None = None
+    offset_table: dict[Int, Long] = field(default_factory=dict)
+
+
+class QueueOffset(Body):
+    """A queue and an offset in one object, as C++ clients want it."""
+
+    broker_name: str = ""
+    offset: Long = 0
+    queue_id: Int = 0
+    topic: str = ""
+
+
+class _QueueOffsetList(Body):
+    offset_table: list[QueueOffset] = field(default_factory=list)
+
+
+class ResetOffsetBody(Body):
+    """Where each queue continues after a reset. Both forms can be read; C++ clients need the list."""
+
+    offset_table: dict[MessageQueue, Long] = field(default_factory=dict)
+
+    def encode_list(self) -> bytes:
+        """The list form, for C++ clients."""
+        rows = [
+            QueueOffset(broker_name=queue.broker_name, offset=offset, queue_id=queue.queue_id, topic=queue.topic)
+            for queue, offset in self.offset_table.items()
+        ]
+        return dumps(_QueueOffsetList(offset_table=rows))
+
+    @classmethod
+    def decode_list(cls, data: Data, *, limit: int = MAX_INPUT) -> Self:
+        """Read the list form."""
+        rows = decode_as(_QueueOffsetList, data, limit=limit).offset_table
+        return cls(offset_table={MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows})
+
+
+class ConsumerStatusBody(Body):
+    """Offsets of a group: a client fills `message_queue_table`, the broker `consumer_table` by client id."""
+
+    consumer_table: dict[str, dict[MessageQueue, Long]] = field(default_factory=dict)
+    message_queue_table: dict[MessageQueue, Long] = field(default_factory=dict)
+
+
+class CorrectionOffsets(Body):
+    correction_offsets: dict[Int, Long] = field(default_factory=dict)

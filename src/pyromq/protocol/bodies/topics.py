@@ -1,0 +1,50 @@
+"""Topic configuration: one topic, lists of them, the table a broker keeps and registers (also `topics.json`)."""
+
+from msgspec import field
+
+from pyromq.protocol.bodies.base import Body, Int
+from pyromq.protocol.bodies.dataversion import DataVersion
+from pyromq.protocol.bodies.enums import TopicFilterType
+from pyromq.protocol.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
+
+
+class TopicConfig(Body):
+    """One topic on one broker. Permission bits: 4 read, 2 write, 1 inherit. Before 5.0 there were no attributes."""
+
+    attributes: dict[str, str] = field(default_factory=dict)
+    mapping_detail: TopicQueueMappingDetail | None = None
+    order: bool = False
+    perm: Int = 6
+    read_queue_nums: Int = 16
+    topic_filter_type: TopicFilterType = TopicFilterType.SINGLE_TAG
+    topic_name: str = ""
+    topic_sys_flag: Int = 0
+    write_queue_nums: Int = 16
+
+
+class TopicConfigTable(Body):
+    """All topics of a broker. The mapping members, left out when None, came with 5.0 and are not in the file."""
+
+    data_version: DataVersion = field(default_factory=DataVersion)
+    mapping_data_version: DataVersion | None = None
+    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] | None = None
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] | None = None
+
+
+class TopicConfigList(Body):
+    topic_config_list: list[TopicConfig] = field(default_factory=list)
+
+
+class TopicQueueMappingTable(Body):
+    """The file `topicQueueMapping.json`."""
+
+    data_version: DataVersion = field(default_factory=DataVersion)
+    topic_queue_mapping_info_map: dict[str, TopicQueueMappingDetail] = field(default_factory=dict)
+
+
+class TopicList(Body):
+    """Names of topics, and for some requests the address of a broker."""
+
+    broker_addr: str | None = None
+    topic_list: list[str] = field(default_factory=list)

@@ -17,6 +17,8 @@ from pyromq.protocol.versions import CURRENT
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
+MAX_HEADER = 1024 * 1024
+"""Largest header we read or write. The format allows 16 MiB, but its fields take many times that in memory."""
 
 
 class Serialization(IntEnum):
@@ -44,7 +46,7 @@ class Command:
         code: int,
         flag: int = 0,
         opaque: int = 0,
-        fields: "dict[str, str] | msgspec.Raw | Header | None" = None,
+        ext: "dict[str, str] | msgspec.Raw | Header | None" = None,
         body: Body = b"",
         *,
         remark: str | None = None,
@@ -55,7 +57,7 @@ class Command:
         self.code = code
         self.flag = flag
         self.opaque = opaque
-        self._fields = fields
+        self._fields = ext
         self.body = body
         self.remark = remark
         self.language = language
@@ -177,7 +179,7 @@ _UNKNOWN_LANGUAGE = 0xFF
 
 
 def encode(command: Command) -> bytes:
-    """The whole frame. Raises HeaderError for text that has no UTF-8 form or numbers outside the protocol's range."""
+    """The whole frame. Raises HeaderError for what has no form on the wire, such as text with half a surrogate pair."""
     body = command.body
     head = encode_head(command, len(body))
     return head + body if body else head
@@ -190,6 +192,8 @@ def encode_head(command: Command, body_length: int) -> bytes:
     except (UnicodeEncodeError, struct.error) as error:
         raise HeaderError(f"{command.name} cannot be written: {error}") from None
     length = len(header)
+    if length > MAX_HEADER:
+        raise HeaderError(f"{command.name} cannot be written: a header of {length} bytes, more than {MAX_HEADER}")
     return _WORDS.pack(4 + length + body_length, command.serialization << 24 | length) + header
 
 
@@ -219,7 +223,7 @@ _LANGUAGE_MEMBERS = {member: b',"language":"%b"' % member.name.encode() for memb
 def _binary_header(command: Command) -> bytes:
     language = command.language
     remark = (command.remark or "").encode()
-    entries = []
+    entries: list[bytes] = []
     for name, value in command.ext.items():
         key, text = name.encode(), value.encode()
         entries += (_SHORT.pack(len(key)), key, _INT.pack(len(text)), text)

@@ -32,7 +32,7 @@ class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
         return _to_json(encode_header(self))
 
 
-class RpcHeader(Header):
+class RpcHeader(Header, kw_only=True):
     """The fields any request of the newer kind may carry besides its own."""
 
     ns: str | None = None
@@ -41,7 +41,7 @@ class RpcHeader(Header):
     oway: bool | None = None
 
 
-class TopicHeader(RpcHeader):
+class TopicHeader(RpcHeader, kw_only=True):
     """`RpcHeader` for requests about one topic."""
 
     lo: bool | None = None
@@ -154,7 +154,7 @@ def decode_header(cls: type[H], ext: Mapping[str, str]) -> H:
 def decode_json(cls: type[H], ext: msgspec.Raw) -> H | None:
     """Read a header straight out of the JSON text of its ext fields, None when only `decode_header` can tell."""
     try:
-        header = _json_decoder(cls).decode(ext)
+        header: H = _json_decoder(cls).decode(ext)
     except (ValueError, RecursionError):
         return None
     for name in _layout(cls).booleans:

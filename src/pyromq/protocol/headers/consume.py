@@ -1,0 +1,134 @@
+"""Headers of consuming: pull, offsets, group membership."""
+
+from msgspec import field
+
+from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
+
+
+class PullMessageHeader(TopicHeader, kw_only=True):
+    """PULL_MESSAGE and LITE_PULL_MESSAGE."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    queue_offset: Long
+    max_msg_nums: Int
+    sys_flag: Int
+    commit_offset: Long
+    suspend_timeout_millis: Long
+    subscription: str | None = None
+    sub_version: Long
+    expression_type: str | None = None
+    max_msg_bytes: Int | None = None
+    request_source: Int | None = None
+    # The wire name carries a slip of the pen that has become part of the protocol.
+    proxy_forward_client_id: str | None = field(default=None, name="proxyFrowardClientId")
+
+
+class PullMessageResponseHeader(Header, kw_only=True):
+    """The first four must be there whenever a client is to go on from `next_begin_offset`: codes 0, 19, 20 and 21."""
+
+    suggest_which_broker_id: Long
+    next_begin_offset: Long
+    min_offset: Long
+    max_offset: Long
+    offset_delta: Long | None = None
+    topic_sys_flag: Int | None = None
+    group_sys_flag: Int | None = None
+    forbidden_type: Int | None = None
+
+    def to_json(self) -> bytes:
+        if not (self.offset_delta is self.topic_sys_flag is self.group_sys_flag is self.forbidden_type is None):
+            return super().to_json()
+        return (
+            f'{{"suggestWhichBrokerId":"{self.suggest_which_broker_id}","nextBeginOffset":"{self.next_begin_offset}",'
+            f'"minOffset":"{self.min_offset}","maxOffset":"{self.max_offset}"}}'
+        ).encode()
+
+
+class QueryConsumerOffsetHeader(TopicHeader, kw_only=True):
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    set_zero_if_not_found: bool | None = None
+
+
+class QueryConsumerOffsetResponseHeader(Header, kw_only=True):
+    offset: Long
+
+
+class UpdateConsumerOffsetHeader(TopicHeader, kw_only=True):
+    consumer_group: str
+    topic: str
+    queue_id: Int
+    commit_offset: Long
+
+
+class SearchOffsetByTimestampHeader(TopicHeader, kw_only=True):
+    """`boundary_type` is LOWER or UPPER: which of several messages with that time is meant."""
+
+    topic: str
+    queue_id: Int
+    timestamp: Long
+    boundary_type: str | None = None
+
+
+class SearchOffsetByTimestampResponseHeader(Header, kw_only=True):
+    offset: Long
+
+
+class GetMaxOffsetHeader(TopicHeader, kw_only=True):
+    topic: str
+    queue_id: Int
+    committed: bool | None = None
+
+
+class GetMaxOffsetResponseHeader(Header, kw_only=True):
+    """One past the last message."""
+
+    offset: Long
+
+
+class GetMinOffsetHeader(TopicHeader, kw_only=True):
+    topic: str
+    queue_id: Int
+
+
+class GetMinOffsetResponseHeader(Header, kw_only=True):
+    offset: Long
+
+
+class GetEarliestMsgStoretimeHeader(TopicHeader, kw_only=True):
+    topic: str
+    queue_id: Int
+
+
+class GetEarliestMsgStoretimeResponseHeader(Header, kw_only=True):
+    timestamp: Long
+
+
+class HeartBeatHeader(RpcHeader, kw_only=True):
+    """Only the common fields; who is alive stands in the body."""
+
+
+class HeartBeatResponseHeader(Header, kw_only=True):
+    supports_heart_beat_v2: bool | None = field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
+    subscription_changed: bool | None = field(default=None, name="IS_SUB_CHANGE")
+
+
+class UnregisterClientHeader(RpcHeader, kw_only=True):
+    client_id: str = field(name="clientID")
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class GetConsumerListByGroupHeader(RpcHeader, kw_only=True):
+    consumer_group: str
+
+
+class LockBatchMqHeader(RpcHeader, kw_only=True):
+    """Only the common fields; the queues stand in the body."""
+
+
+class UnlockBatchMqHeader(RpcHeader, kw_only=True):
+    """Only the common fields; the queues stand in the body."""

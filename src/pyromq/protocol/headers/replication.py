@@ -1,0 +1,128 @@
+"""Headers between brokers, from master to slave and from broker to controller."""
+
+from pyromq.protocol.headers.base import Header, Int, Long
+
+
+class AddBrokerHeader(Header, kw_only=True):
+    config_path: str | None = None
+
+
+class RemoveBrokerHeader(Header, kw_only=True):
+    broker_name: str
+    broker_cluster_name: str
+    broker_id: Long
+
+
+class ExchangeBrokerHaInfoHeader(Header, kw_only=True):
+    """Empty it asks, filled it tells; the answer has the same fields."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Long | None = None
+    master_address: str | None = None
+
+
+class ExchangeBrokerHaInfoResponseHeader(ExchangeBrokerHaInfoHeader, kw_only=True):
+    """The master's own values."""
+
+
+class ResetMasterFlushOffsetHeader(Header, kw_only=True):
+    master_flush_offset: Long
+
+
+class ControllerAlterSyncStateSetHeader(Header, kw_only=True):
+    broker_name: str | None = None
+    master_broker_id: Long | None = None
+    master_epoch: Int | None = None
+    invoke_time: Long | None = None
+
+
+class ControllerAlterSyncStateSetResponseHeader(Header, kw_only=True):
+    new_sync_state_set_epoch: Int | None = None
+
+
+class ControllerElectMasterHeader(Header, kw_only=True):
+    cluster_name: str
+    broker_name: str
+    broker_id: Long
+    designate_elect: bool
+    invoke_time: Long | None = None
+
+
+class ControllerElectMasterResponseHeader(Header, kw_only=True):
+    master_broker_id: Long | None = None
+    master_address: str | None = None
+    master_epoch: Int | None = None
+    sync_state_set_epoch: Int | None = None
+
+
+class ControllerRegisterBrokerHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    broker_id: Long | None = None
+    broker_address: str | None = None
+    invoke_time: Long | None = None
+
+
+class ControllerRegisterBrokerResponseHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    master_broker_id: Long | None = None
+    master_address: str | None = None
+    master_epoch: Int | None = None
+    sync_state_set_epoch: Int | None = None
+
+
+class ControllerGetReplicaInfoHeader(Header, kw_only=True):
+    broker_name: str | None = None
+
+
+class ControllerGetReplicaInfoResponseHeader(Header, kw_only=True):
+    master_broker_id: Long | None = None
+    master_address: str | None = None
+    master_epoch: Int | None = None
+
+
+class ControllerGetMetadataInfoResponseHeader(Header, kw_only=True):
+    group: str | None = None
+    controller_leader_id: str | None = None
+    controller_leader_address: str | None = None
+    is_leader: bool | None = None
+    peers: str | None = None
+
+
+class NotifyBrokerRoleChangedHeader(Header, kw_only=True):
+    master_address: str | None = None
+    master_epoch: Int | None = None
+    sync_state_set_epoch: Int | None = None
+    master_broker_id: Long | None = None
+
+
+class CleanBrokerDataHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str
+    broker_controller_ids_to_clean: str | None = None
+    is_clean_living_broker: bool | None = None
+    invoke_time: Long | None = None
+
+
+class ControllerGetNextBrokerIdHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
+
+
+class ControllerGetNextBrokerIdResponseHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    next_broker_id: Long | None = None
+
+
+class ControllerApplyBrokerIdHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None
+    applied_broker_id: Long | None = None
+    register_check_code: str | None = None
+
+
+class ControllerApplyBrokerIdResponseHeader(Header, kw_only=True):
+    cluster_name: str | None = None
+    broker_name: str | None = None

@@ -1,0 +1,103 @@
+"""Headers of sending: messages, batches, replies, send-back, transactions, recall."""
+
+from json.encoder import encode_basestring_ascii as quote
+
+from msgspec import field
+
+from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
+
+
+class SendMessageHeader(TopicHeader, kw_only=True):
+    """SEND_MESSAGE and SEND_REPLY_MESSAGE. A negative `queue_id` leaves the choice to the broker."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int
+    queue_id: Int
+    sys_flag: Int
+    born_timestamp: Long
+    flag: Int
+    properties: str | None = None
+    reconsume_times: Int | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int | None = None
+    batch: bool | None = None
+
+
+class SendMessageV2Header(SendMessageHeader, kw_only=True):
+    """The same under one-letter names: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE and SEND_REPLY_MESSAGE_V2."""
+
+    producer_group: str = field(name="a")
+    topic: str = field(name="b")
+    default_topic: str = field(name="c")
+    default_topic_queue_nums: Int = field(name="d")
+    queue_id: Int = field(name="e")
+    sys_flag: Int = field(name="f")
+    born_timestamp: Long = field(name="g")
+    flag: Int = field(name="h")
+    properties: str | None = field(default=None, name="i")
+    reconsume_times: Int | None = field(default=None, name="j")
+    unit_mode: bool | None = field(default=None, name="k")
+    max_reconsume_times: Int | None = field(default=None, name="l")
+    batch: bool | None = field(default=None, name="m")
+    bname: str | None = field(default=None, name="n")
+
+
+class SendMessageResponseHeader(Header, kw_only=True):
+    """Answers every kind of send. Java clients fail without the first three, region and trace switch."""
+
+    msg_id: str
+    queue_id: Int
+    queue_offset: Long
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    msg_region: str | None = field(default="DefaultRegion", name="MSG_REGION")
+    trace_on: bool | None = field(default=True, name="TRACE_ON")
+
+    def to_json(self) -> bytes:
+        region, transaction_id = self.msg_region, self.transaction_id
+        if region is None or transaction_id is None or self.batch_uniq_id or self.recall_handle:
+            return super().to_json()
+        trace = "true" if self.trace_on else "false"
+        return (
+            f'{{"msgId":{quote(self.msg_id)},"queueId":"{self.queue_id}","queueOffset":"{self.queue_offset}",'
+            f'"transactionId":{quote(transaction_id)},"MSG_REGION":{quote(region)},"TRACE_ON":"{trace}"}}'
+        ).encode()
+
+
+class ConsumerSendMsgBackHeader(RpcHeader, kw_only=True):
+    """`offset` is the physical offset of the message that could not be consumed."""
+
+    offset: Long
+    group: str
+    delay_level: Int
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool | None = None
+    max_reconsume_times: Int | None = None
+
+
+class EndTransactionHeader(RpcHeader, kw_only=True):
+    """`commit_or_rollback` is 8 for commit, 12 for rollback, 0 for "do not know yet"."""
+
+    topic: str | None = None
+    producer_group: str
+    tran_state_table_offset: Long
+    commit_log_offset: Long
+    commit_or_rollback: Int
+    from_transaction_check: bool | None = None
+    msg_id: str
+    transaction_id: str | None = None
+
+
+class RecallMessageHeader(TopicHeader, kw_only=True):
+    producer_group: str | None = None
+    topic: str
+    recall_handle: str
+
+
+class RecallMessageResponseHeader(Header, kw_only=True):
+    msg_id: str
+    msg_region: str | None = field(default="DefaultRegion", name="MSG_REGION")

@@ -57,10 +57,11 @@ class SendMessageResponseHeader(Header, kw_only=True):
     trace_on: bool | None = field(default=True, name="TRACE_ON")
 
     def to_json(self) -> bytes:
-        region, transaction_id = self.msg_region, self.transaction_id
-        if region is None or transaction_id is None or self.batch_uniq_id or self.recall_handle:
+        region, transaction_id, trace_on = self.msg_region, self.transaction_id, self.trace_on
+        usual = self.batch_uniq_id is None and self.recall_handle is None
+        if not usual or region is None or transaction_id is None or trace_on is None:
             return super().to_json()
-        trace = "true" if self.trace_on else "false"
+        trace = "true" if trace_on else "false"
         return (
             f'{{"msgId":{quote(self.msg_id)},"queueId":"{self.queue_id}","queueOffset":"{self.queue_offset}",'
             f'"transactionId":{quote(transaction_id)},"MSG_REGION":{quote(region)},"TRACE_ON":"{trace}"}}'

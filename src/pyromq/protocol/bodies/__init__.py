@@ -1,7 +1,33 @@
-"""Typed bodies of requests and responses, and of the JSON files a broker keeps."""
+"""Typed bodies of requests and responses, and of the JSON files that brokers, name servers and clients keep."""
 
-from pyromq.protocol.bodies.base import Body, decode_as
-from pyromq.protocol.bodies.dataversion import DataVersion
+from pyromq.protocol.bodies.assignment import (
+    MessageQueueAssignment,
+    MessageRequestModeTable,
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+    SetMessageRequestMode,
+)
+from pyromq.protocol.bodies.auth import (
+    AclEntry,
+    AclInfo,
+    AclPolicy,
+    UserInfo,
+)
+from pyromq.protocol.bodies.base import (
+    Body,
+    decode_as,
+)
+from pyromq.protocol.bodies.connections import (
+    ConnectionInfo,
+    ConsumerConnection,
+    ConsumerList,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
+)
+from pyromq.protocol.bodies.dataversion import (
+    DataVersion,
+)
 from pyromq.protocol.bodies.enums import (
     ConsumeFromWhere,
     ConsumeResult,
@@ -12,6 +38,24 @@ from pyromq.protocol.bodies.enums import (
     RetryPolicyType,
     TopicFilterType,
 )
+from pyromq.protocol.bodies.filters import (
+    BloomFilterData,
+    ConsumerFilterData,
+    ConsumerFilterTable,
+    TopicFilters,
+)
+from pyromq.protocol.bodies.groups import (
+    CustomizedRetryPolicy,
+    ExponentialRetryPolicy,
+    GroupForbidden,
+    GroupList,
+    GroupRetryPolicy,
+    GroupSubscription,
+    SimpleSubscriptionData,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    SubscriptionGroupTable,
+)
 from pyromq.protocol.bodies.heartbeat import (
     CheckClientBody,
     ConsumerData,
@@ -19,8 +63,15 @@ from pyromq.protocol.bodies.heartbeat import (
     ProducerData,
     SubscriptionData,
 )
-from pyromq.protocol.bodies.kv import KVConfigTable, KVTable
-from pyromq.protocol.bodies.locks import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from pyromq.protocol.bodies.kv import (
+    KVConfigTable,
+    KVTable,
+)
+from pyromq.protocol.bodies.locks import (
+    LockBatchRequest,
+    LockBatchResponse,
+    UnlockBatchRequest,
+)
 from pyromq.protocol.bodies.offsets import (
     ConsumerOffsetTable,
     ConsumerStatusBody,
@@ -30,7 +81,30 @@ from pyromq.protocol.bodies.offsets import (
     QueueOffset,
     ResetOffsetBody,
 )
-from pyromq.protocol.bodies.registration import RegisterBrokerBody, body_crc32
+from pyromq.protocol.bodies.pop import (
+    BatchAck,
+    BatchAckBody,
+    ConsumerOrderTable,
+    OrderInfo,
+    ack_bits,
+    ack_positions,
+)
+from pyromq.protocol.bodies.registration import (
+    RegisterBrokerBody,
+    body_crc32,
+)
+from pyromq.protocol.bodies.replication import (
+    BrokerReplicasInfo,
+    ElectMasterBody,
+    EpochEntry,
+    EpochEntryCache,
+    HAClientInfo,
+    HAConnectionInfo,
+    HARuntimeInfo,
+    ReplicaIdentity,
+    ReplicasInfo,
+    SyncStateSet,
+)
 from pyromq.protocol.bodies.route import (
     BrokerData,
     BrokerMemberGroup,
@@ -42,6 +116,30 @@ from pyromq.protocol.bodies.route import (
     TopicQueueMappingInfo,
     TopicRouteData,
 )
+from pyromq.protocol.bodies.running import (
+    ConsumeDirectlyResult,
+    ConsumerRunningInfo,
+    ConsumeStatus,
+    PopProcessQueueInfo,
+    ProcessQueueInfo,
+)
+from pyromq.protocol.bodies.stats import (
+    BrokerStatsData,
+    BrokerStatsItem,
+    CompactionPositions,
+    ConsumeQueueEntry,
+    ConsumeQueuePage,
+    ConsumeStats,
+    ConsumeStatsList,
+    ConsumeTimeSpans,
+    MessageCount,
+    OffsetWrapper,
+    QueueTimeSpan,
+    TimerMetrics,
+    TopicOffset,
+    TopicStatsTable,
+    TransactionMetrics,
+)
 from pyromq.protocol.bodies.topics import (
     TopicConfig,
     TopicConfigList,
@@ -51,22 +149,58 @@ from pyromq.protocol.bodies.topics import (
 )
 
 __all__ = [
+    "AclEntry",
+    "AclInfo",
+    "AclPolicy",
+    "BatchAck",
+    "BatchAckBody",
+    "BloomFilterData",
     "Body",
     "BrokerData",
     "BrokerMemberGroup",
     "BrokerMemberGroupBody",
+    "BrokerReplicasInfo",
+    "BrokerStatsData",
+    "BrokerStatsItem",
     "CheckClientBody",
     "ClusterInfo",
+    "CompactionPositions",
+    "ConnectionInfo",
+    "ConsumeDirectlyResult",
     "ConsumeFromWhere",
+    "ConsumeQueueEntry",
+    "ConsumeQueuePage",
     "ConsumeResult",
+    "ConsumeStats",
+    "ConsumeStatsList",
+    "ConsumeStatus",
+    "ConsumeTimeSpans",
     "ConsumeType",
+    "ConsumerConnection",
     "ConsumerData",
+    "ConsumerFilterData",
+    "ConsumerFilterTable",
+    "ConsumerList",
     "ConsumerOffsetTable",
+    "ConsumerOrderTable",
+    "ConsumerRunningInfo",
     "ConsumerStatusBody",
     "CorrectionOffsets",
+    "CustomizedRetryPolicy",
     "DataVersion",
     "DelayOffsetTable",
+    "ElectMasterBody",
+    "EpochEntry",
+    "EpochEntryCache",
+    "ExponentialRetryPolicy",
     "ExpressionType",
+    "GroupForbidden",
+    "GroupList",
+    "GroupRetryPolicy",
+    "GroupSubscription",
+    "HAClientInfo",
+    "HAConnectionInfo",
+    "HARuntimeInfo",
     "HeartbeatData",
     "KVConfigTable",
     "KVTable",
@@ -74,25 +208,54 @@ __all__ = [
     "LockBatchRequest",
     "LockBatchResponse",
     "LogicQueueMappingItem",
+    "MessageCount",
     "MessageModel",
+    "MessageQueueAssignment",
     "MessageRequestMode",
+    "MessageRequestModeTable",
+    "OffsetWrapper",
+    "OrderInfo",
+    "PopProcessQueueInfo",
+    "ProcessQueueInfo",
+    "ProducerConnection",
     "ProducerData",
+    "ProducerInfo",
+    "ProducerTable",
+    "QueryAssignmentRequest",
+    "QueryAssignmentResponse",
     "QueueData",
     "QueueOffset",
+    "QueueTimeSpan",
     "RegisterBrokerBody",
+    "ReplicaIdentity",
+    "ReplicasInfo",
     "ResetOffsetBody",
     "RetryPolicyType",
+    "SetMessageRequestMode",
+    "SimpleSubscriptionData",
     "SubscriptionData",
+    "SubscriptionGroupConfig",
+    "SubscriptionGroupList",
+    "SubscriptionGroupTable",
+    "SyncStateSet",
+    "TimerMetrics",
     "TopicConfig",
     "TopicConfigList",
     "TopicConfigTable",
     "TopicFilterType",
+    "TopicFilters",
     "TopicList",
+    "TopicOffset",
     "TopicQueueMappingDetail",
     "TopicQueueMappingInfo",
     "TopicQueueMappingTable",
     "TopicRouteData",
+    "TopicStatsTable",
+    "TransactionMetrics",
     "UnlockBatchRequest",
+    "UserInfo",
+    "ack_bits",
+    "ack_positions",
     "body_crc32",
     "decode_as",
 ]

@@ -6,7 +6,7 @@ keys, references, null members, names of older releases) goes through the tolera
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -23,6 +23,7 @@ Data = bytes | bytearray | memoryview | str
 T = TypeVar("T")
 
 
+@dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
 class Body(msgspec.Struct, rename="camel", kw_only=True):
     """Base of all JSON bodies, of the objects inside of them and of the broker's config files."""
 

@@ -1,0 +1,44 @@
+"""Queue assignment by the broker, and the mode in which a group gets its messages."""
+
+from msgspec import field
+
+from pyromq.protocol.bodies.base import Body, Int
+from pyromq.protocol.bodies.enums import MessageModel, MessageRequestMode
+from pyromq.protocol.message import MessageQueue
+
+
+class QueryAssignmentRequest(Body):
+    """Which queues of a topic belong to this client? Strategies: AVG, AVG_BY_CIRCLE."""
+
+    client_id: str = ""
+    consumer_group: str = ""
+    message_model: MessageModel = MessageModel.CLUSTERING
+    strategy_name: str = "AVG"
+    topic: str = ""
+
+
+class MessageQueueAssignment(Body):
+    """A queue and how to get its messages; queue id -1 stands for all queues of the broker."""
+
+    attachments: dict[str, str] | None = None
+    message_queue: MessageQueue
+    mode: MessageRequestMode = MessageRequestMode.PULL
+
+
+class QueryAssignmentResponse(Body):
+    """None keeps the assignment the client has; an empty list takes all queues away."""
+
+    message_queue_assignments: list[MessageQueueAssignment] | None = None
+
+
+class SetMessageRequestMode(Body):
+    consumer_group: str = ""
+    mode: MessageRequestMode = MessageRequestMode.PULL
+    pop_share_queue_num: Int = 0
+    topic: str = ""
+
+
+class MessageRequestModeTable(Body):
+    """Topic to group to mode: answer of 402 and file `messageRequestMode.json`."""
+
+    message_request_mode_map: dict[str, dict[str, SetMessageRequestMode]] = field(default_factory=dict)

@@ -1,1 +1,49 @@
 """The asyncio transport for protocol frames: server, connection, client pool, TLS."""
+
+from pyromq.remoting.address import Address
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer, ConnectionListener, Handler
+from pyromq.remoting.errors import (
+    AddressError,
+    CallTimeout,
+    ConnectError,
+    ConnectionLost,
+    ProxyHeaderError,
+    RemotingError,
+    SendError,
+    TlsError,
+    TooManyRequests,
+)
+from pyromq.remoting.hooks import RequestHook
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.nameservers import NameServers
+from pyromq.remoting.server import Server
+from pyromq.remoting.stats import Stats
+from pyromq.remoting.tls import ClientTls, ServerTls, TlsMode
+
+__all__ = [
+    "Address",
+    "AddressError",
+    "Answer",
+    "CallTimeout",
+    "Client",
+    "ClientTls",
+    "ConnectError",
+    "Connection",
+    "ConnectionListener",
+    "ConnectionLost",
+    "Handler",
+    "Limits",
+    "NameServers",
+    "ProxyHeaderError",
+    "RemotingError",
+    "RequestHook",
+    "SendError",
+    "Server",
+    "ServerTls",
+    "Stats",
+    "TlsError",
+    "TlsMode",
+    "TooManyRequests",
+]

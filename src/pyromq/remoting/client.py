@@ -1,0 +1,178 @@
+"""A client: one connection for each address, made on demand and shared by all callers.
+
+Concurrent first callers share one attempt to connect. A request fails at once when its connection dies; the next one
+connects again. Which answer codes are errors is the caller's business, except GO_AWAY.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from pyromq.protocol.codes import ResponseCode, request_name
+from pyromq.protocol.command import ONEWAY_FLAG, Command
+from pyromq.remoting.address import Address
+from pyromq.remoting.calls import Call
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.connector import Connector
+from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
+from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.hooks import RequestHook
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.stats import Stats
+from pyromq.remoting.tls import ClientTls
+
+SILENCE = 1.0
+"""A time-out of at least this length in which nothing at all arrived says that the connection is dead."""
+
+
+class Client:
+    """Sends requests to addresses (`host:port`) and serves what the peers ask in turn with `handlers`.
+
+    `on_open` and `on_close` are told about every connection.
+
+        client = Client()
+        response = await client.call("127.0.0.1:10911", Command.request(RequestCode.GET_BROKER_RUNTIME_INFO), 3.0)
+        await client.close()
+    """
+
+    def __init__(
+        self,
+        handlers: Mapping[int, Handler] | None = None,
+        *,
+        limits: Limits | None = None,
+        tls: ClientTls | None = None,
+        hooks: Sequence[RequestHook] = (),
+        on_open: ConnectionListener | None = None,
+        on_close: ConnectionListener | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.limits = limits or Limits()
+        self.hooks = tuple(hooks)
+        self._clock = clock
+        self._endpoint = Endpoint(
+            self.limits, clock, is_server=False, max_calls=self.limits.calls, on_open=on_open, on_close=on_close
+        )
+        self._connector = Connector(self._endpoint, handlers or {}, tls)
+        self._call_permits = asyncio.Semaphore(self.limits.calls)
+        self._oneway_permits = asyncio.Semaphore(self.limits.oneways)
+
+    @property
+    def stats(self) -> Stats:
+        """Counters, live."""
+        return self._endpoint.stats
+
+    @property
+    def connections(self) -> Mapping[str, Connection]:
+        """The connections that are up now, by address."""
+        return dict(self._connector.connections)
+
+    def is_connected(self, address: str | Address) -> bool:
+        """Whether a connection to the address is up."""
+        connection = self._connector.connections.get(str(address))
+        return connection is not None and connection.is_open
+
+    async def call(self, address: str | Address, command: Command, timeout: float = 3.0) -> Command:  # noqa: ASYNC109 - part of the contract with peers
+        """Send a request and wait for its answer, whatever its code. Sets the command's opaque.
+
+        Raises ConnectError, SendError and TooManyRequests when the request was not sent; CallTimeout and
+        ConnectionLost when it may or may not have been carried out.
+        """
+        address = str(address)
+        deadline = self._clock() + timeout
+        await self._take(self._call_permits, command, timeout)
+        try:
+            connection, response = await self._exchange(address, command, deadline)
+            if response.code == ResponseCode.GO_AWAY:
+                self._connector.retire(address, connection)
+                connection, response = await self._exchange(address, command, deadline)
+                if response.code == ResponseCode.GO_AWAY:
+                    self._connector.retire(address, connection)
+                    raise SendError(f"{request_name(command.code)} not carried out: {address} is going away")
+        finally:
+            self._call_permits.release()
+        return response
+
+    async def oneway(self, address: str | Address, command: Command, timeout: float = 3.0) -> None:  # noqa: ASYNC109 - as `call`
+        """Send a request that has no answer; returns when it has been written and the peer keeps up reading.
+
+        Raises ConnectError, SendError, TooManyRequests or ConnectionLost.
+        """
+        address = str(address)
+        deadline = self._clock() + timeout
+        await self._take(self._oneway_permits, command, timeout)
+        try:
+            connection = await self._connector.connect(address, deadline)
+            command.flag |= ONEWAY_FLAG
+            command.opaque = self._endpoint.calls.next_opaque()
+            for hook in self.hooks:
+                hook.before(command, address)
+            if not connection.send(command):
+                raise SendError(f"{request_name(command.code)} not sent: the connection with {address} has ended")
+            if connection.writing_paused:
+                await self._drained(connection, command, deadline)
+        finally:
+            self._oneway_permits.release()
+
+    def disconnect(self, address: str | Address, reason: str = "closed by us") -> None:
+        """Close the connection to an address, if there is one; what waits on it fails with ConnectionLost."""
+        connection = self._connector.connections.get(str(address))
+        if connection is not None:
+            connection.close(reason)
+
+    def sweep(self, now: float) -> None:
+        """Close what is idle at the given time of the clock; runs by itself while there are connections."""
+        self._endpoint.sweep(now)
+
+    async def close(self) -> None:
+        """End all connections; what still waits fails with ConnectionLost, later calls with SendError."""
+        self._endpoint.leaving = True
+        await self._connector.stop()
+        await self._endpoint.cut_off("client closed")
+
+    async def _exchange(self, address: str, command: Command, deadline: float) -> tuple[Connection, Command]:
+        connection = self._connector.connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = await self._connector.connect(address, deadline)
+        if connection.writing_paused:
+            await self._drained(connection, command, deadline)
+        for hook in self.hooks:
+            hook.before(command, address)
+        call = connection.open_call(command, max(deadline - self._clock(), 0.0))
+        try:
+            response = await call.future
+        except CallTimeout:
+            self._judge_silence(connection, call)
+            raise
+        finally:
+            connection.close_call(call)
+        for hook in self.hooks:
+            hook.after(command, response, address)
+        return connection, response
+
+    @staticmethod
+    def _judge_silence(connection: Connection, call: Call) -> None:
+        if call.timeout >= SILENCE and call.peer_was_silent:
+            connection.abort(f"nothing arrived for {call.timeout:g} s while a request waited")
+
+    async def _drained(self, connection: Connection, command: Command, deadline: float) -> None:
+        try:
+            async with asyncio.timeout(max(deadline - self._clock(), 0.0)):
+                await connection.drained()
+        except TimeoutError:
+            raise SendError(f"{request_name(command.code)}: {connection.peer} does not read") from None
+        except ConnectionLost as error:
+            raise SendError(f"{request_name(command.code)} not sent: {error}") from None
+
+    @staticmethod
+    async def _take(permits: asyncio.Semaphore, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
+        if not permits.locked():
+            await permits.acquire()
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await permits.acquire()
+        except TimeoutError:
+            raise TooManyRequests(
+                f"{request_name(command.code)} not sent: too many requests in flight for {timeout:g} s,"
+                " limits calls and oneways"
+            ) from None

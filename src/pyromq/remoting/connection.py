@@ -1,0 +1,390 @@
+"""One connection, the same on both sides: frames in, handlers and calls, frames out.
+
+All frames of one read are handled before one write. Requests that a handler answers at once never see a task or a
+future. Only a frame that cannot be read ends the connection, after the good ones before it.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import Enum, auto
+from typing import Any, cast
+
+from pyromq.protocol.codes import request_name
+from pyromq.protocol.command import RESPONSE_FLAG, Command
+from pyromq.protocol.errors import FrameError
+from pyromq.protocol.frame import FrameReader
+from pyromq.remoting.address import Address, peer_address
+from pyromq.remoting.calls import Call
+from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger, notify
+from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.outbox import Frames, Outbox
+from pyromq.remoting.requests import Requests
+
+
+class State(Enum):
+    """Life of a connection."""
+
+    NEW = auto()
+    OPEN = auto()
+    FINISHING = auto()
+    """Everything accepted has been answered and our side is shut; what still arrives is thrown away."""
+    CLOSED = auto()
+
+
+class Connection(asyncio.Protocol):
+    """A peer we exchange commands with. Use it on its event loop only.
+
+    `peer` and `local` are addresses, `context` is free for the application, `close_reason` says why it ended.
+    """
+
+    __slots__ = (
+        "_backlog",
+        "_batching",
+        "_broken",
+        "_close_listeners",
+        "_endpoint",
+        "_frames",
+        "_idle_mark",
+        "_idle_since",
+        "_outbox",
+        "_partial",
+        "_partial_since",
+        "_reading_paused",
+        "_requests",
+        "_retired",
+        "_share",
+        "_state",
+        "_transport",
+        "_work_scheduled",
+        "arrivals",
+        "calls_in_flight",
+        "close_reason",
+        "context",
+        "local",
+        "peer",
+    )
+
+    def __init__(self, endpoint: Endpoint, handlers: Mapping[int, Handler], peer: Address | None = None) -> None:
+        self.peer = peer or Address("unknown", 0)
+        self.local = Address("unknown", 0)
+        self.context: object = None
+        self.close_reason = ""
+        self.arrivals = 0
+        self.calls_in_flight = 0
+        self._endpoint = endpoint
+        self._requests = Requests(self, endpoint, handlers, self._work_soon)
+        self._frames = FrameReader(endpoint.limits.max_frame)
+        self._backlog: deque[Command] = deque()
+        self._state = State.NEW
+        self._share = 0
+        self._partial = 0
+        self._partial_since = 0.0
+        self._idle_mark = (0, 0, 0)
+        self._idle_since = endpoint.clock()
+        self._broken: FrameError | None = None
+        self._batching = False
+        self._work_scheduled = False
+        self._reading_paused = False
+        self._retired = False
+        self._close_listeners: list[ConnectionListener] = []
+        # Set when the connection is made; nothing before that touches them.
+        self._transport: asyncio.Transport
+        self._outbox: Outbox
+
+    @property
+    def is_open(self) -> bool:
+        """Whether requests can still be sent and are still accepted."""
+        return self._state is State.OPEN and not self._transport.is_closing()
+
+    @property
+    def was_made(self) -> bool:
+        """Whether the connection ever came up."""
+        return self._state is not State.NEW
+
+    @property
+    def requests_in_flight(self) -> int:
+        """Requests of the peer that wait for their answers."""
+        return self._requests.in_flight
+
+    @property
+    def writing_paused(self) -> bool:
+        """Whether the peer does not take what was written."""
+        return self._outbox.paused
+
+    @property
+    def secure(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self._transport.get_extra_info("ssl_object") is not None
+
+    @property
+    def peer_certificate(self) -> dict[str, Any] | None:
+        """The verified certificate of the peer as `ssl` describes it, with mutual TLS."""
+        return self._transport.get_extra_info("peercert") or None
+
+    def send(self, frames: Frames) -> bool:
+        """Write a command, or whole frames already encoded, in order; False when the connection has ended.
+
+        This is also how a handler that returned None answers later: `connection.send(request.reply(...))`.
+        """
+        if self._state is not State.OPEN or self._transport.is_closing():
+            return False
+        self._outbox.put(frames)
+        if not self._batching:
+            self._outbox.flush_soon()
+        return True
+
+    async def request(self, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - one timer serves all calls
+        """Send a request and wait for its answer, whatever its code. Sets the command's opaque.
+
+        Raises SendError and TooManyRequests when the request was not sent; CallTimeout and ConnectionLost when it may
+        or may not have been carried out.
+        """
+        call = self.open_call(command, timeout)
+        try:
+            return await call.future
+        finally:
+            self.close_call(call)
+
+    def open_call(self, command: Command, timeout: float) -> Call:
+        """Send a request now; its answer is the result of the call's future. Give it to `close_call` afterwards."""
+        endpoint = self._endpoint
+        if not self.is_open:
+            raise SendError(f"{request_name(command.code)} not sent: the connection with {self.peer} has ended")
+        if self.calls_in_flight >= endpoint.max_calls:
+            raise TooManyRequests(
+                f"{request_name(command.code)} not sent: {self.calls_in_flight} requests already wait for"
+                f" {self.peer}, which is the limit"
+            )
+        call = endpoint.calls.open(self, command.code, timeout)
+        command.opaque = call.opaque
+        try:
+            self.send(command)
+        except BaseException:
+            endpoint.calls.close(call)
+            raise
+        return call
+
+    def close_call(self, call: Call) -> None:
+        """Forget a call, answered or not."""
+        self._endpoint.calls.close(call)
+        if self._retired and not self.calls_in_flight:
+            self.close("replaced")
+
+    async def drained(self) -> None:
+        """Wait until the peer has taken enough of what was written. Raises ConnectionLost."""
+        await self._outbox.drained()
+        if self._state is State.CLOSED:
+            raise ConnectionLost(f"the connection with {self.peer} ended: {self.close_reason}")
+
+    def on_close(self, listener: ConnectionListener) -> None:
+        """Call `listener(connection)` when the connection has ended; at once when it already has."""
+        if self._state is State.CLOSED:
+            notify(listener, self)
+        else:
+            self._close_listeners.append(listener)
+
+    def close(self, reason: str = "closed by us") -> None:
+        """Write what is queued, then end the connection. What waits for the peer fails with ConnectionLost."""
+        if self._state in (State.OPEN, State.FINISHING):
+            self.close_reason = self.close_reason or reason
+            self._outbox.flush()
+            self._transport.close()
+
+    def abort(self, reason: str) -> None:
+        """End the connection at once; what was not sent yet is lost."""
+        if self._state in (State.OPEN, State.FINISHING):
+            self.close_reason = self.close_reason or reason
+            self._transport.abort()
+
+    def retire(self) -> None:
+        """Close as soon as nobody waits for an answer on this connection."""
+        self._retired = True
+        if not self.calls_in_flight:
+            self.close("replaced")
+
+    def finish(self) -> None:
+        """Flush and shut our side, then wait for the peer to close.
+
+        Closing with unread input would make the system throw away answers that the peer has not read yet.
+        """
+        if self._state is not State.OPEN:
+            return
+        self.close_reason = self.close_reason or "server stopped"
+        self._outbox.flush()
+        if not self._transport.can_write_eof():
+            self._transport.close()
+            return
+        self._state = State.FINISHING
+        self._backlog.clear()
+        self._resume_reading()
+        self._transport.write_eof()
+
+    def check_idle(self, now: float) -> None:
+        """Close the connection if nothing moved for the idle time, or one frame or a farewell takes for ever."""
+        limits = self._endpoint.limits
+        mark = (self.arrivals, self._outbox.departures, self._transport.get_write_buffer_size())
+        if self._partial and not self._reading_paused and now - self._partial_since >= limits.frame_timeout:
+            self._cut(f"a frame did not end within {limits.frame_timeout:g} s, limit frame_timeout")
+        elif mark != self._idle_mark or self.calls_in_flight:
+            self._idle_mark = mark
+            self._idle_since = now
+        elif now - self._idle_since >= (limits.idle_timeout if self.is_open else limits.handshake_timeout):
+            self._endpoint.stats.closed_idle += 1
+            # A peer that vanished takes nothing any more, so waiting for it to do so would be in vain.
+            self.abort(f"idle for {limits.idle_timeout:g} s")
+
+    # What the event loop calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        endpoint = self._endpoint
+        self._transport = cast("asyncio.Transport", transport)
+        self._outbox = Outbox(self._transport, endpoint.limits, endpoint.stats, self._overflow)
+        self.local = peer_address(transport.get_extra_info("sockname"))
+        if not self.peer.port:
+            self.peer = peer_address(transport.get_extra_info("peername"))
+        self._state = State.OPEN
+        endpoint.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._state is not State.OPEN:
+            return
+        self.arrivals += 1
+        self._endpoint.stats.bytes_received += len(data)
+        commands: Sequence[Command]
+        try:
+            commands = self._frames.feed(data)
+        except FrameError as error:
+            self._broken = error
+            commands = error.commands
+        partial = self._frames.buffered
+        if commands:
+            self._share = (self._partial + len(data) - partial) // len(commands)
+            self._backlog.extend(commands)
+            self._work()
+        if partial or self._partial:
+            self._note_partial(partial, begun=bool(commands))
+        if self._broken is not None and not self._backlog:
+            self._break(self._broken)
+
+    def eof_received(self) -> None:
+        self.close_reason = self.close_reason or "closed by the peer"
+        self._outbox.flush()
+
+    def pause_writing(self) -> None:
+        self._outbox.paused = True
+        self._adjust_reading()
+
+    def resume_writing(self) -> None:
+        self._outbox.resume()
+        self._resume_work()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._state = State.CLOSED
+        self.close_reason = self.close_reason or (f"lost: {exc}" if exc is not None else "closed by the peer")
+        if self._reading_paused:
+            self._reading_paused = False
+            self._endpoint.stats.reads_paused -= 1
+        self._backlog.clear()
+        endpoint = self._endpoint
+        endpoint.stats.partial_bytes -= self._partial
+        self._partial = 0
+        endpoint.calls.fail(self, self._lost)
+        self._outbox.clear()
+        listeners, self._close_listeners = self._close_listeners, []
+        for listener in listeners:
+            notify(listener, self)
+        endpoint.closed(self)
+
+    # Reading
+
+    def _work(self) -> None:
+        """Handle what was read until nothing is left or the peer must be held back, then write once."""
+        endpoint = self._endpoint
+        requests, outbox, backlog = self._requests, self._outbox, self._backlog
+        is_server, unsent_high = endpoint.is_server, endpoint.limits.unsent_high
+        self._batching = True
+        try:
+            while backlog:
+                if is_server and (outbox.paused or outbox.size >= unsent_high or requests.full):
+                    break
+                command = backlog.popleft()
+                if not command.flag & RESPONSE_FLAG:
+                    requests.serve(command, self._share)
+                elif not endpoint.calls.resolve(self, command):
+                    endpoint.stats.replies_unmatched += 1
+        finally:
+            self._batching = False
+        outbox.flush()
+        if is_server:
+            if backlog and not outbox.paused and not requests.full:
+                # Much was answered at once: let the loop write it, and others have their turn, before going on.
+                self._work_soon()
+            self._adjust_reading()
+
+    def _work_soon(self) -> None:
+        if not self._work_scheduled and self._state is State.OPEN:
+            self._work_scheduled = True
+            asyncio.get_running_loop().call_soon(self._scheduled_work)
+
+    def _scheduled_work(self) -> None:
+        self._work_scheduled = False
+        self._resume_work()
+
+    def _resume_work(self) -> None:
+        if self._state is State.OPEN:
+            self._work()
+            if self._broken is not None and not self._backlog:
+                self._break(self._broken)
+
+    def _adjust_reading(self) -> None:
+        """Read from the peer only while it takes its answers and its requests are within bounds."""
+        if not self._endpoint.is_server or self._state is not State.OPEN or self._transport.is_closing():
+            return
+        if not (self._outbox.paused or self._backlog or self._requests.full):
+            self._resume_reading()
+        elif not self._reading_paused:
+            self._reading_paused = True
+            self._endpoint.stats.reads_paused += 1
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if self._reading_paused:
+            self._reading_paused = False
+            self._endpoint.stats.reads_paused -= 1
+            self._transport.resume_reading()
+
+    def _note_partial(self, size: int, *, begun: bool) -> None:
+        """Account for a frame that has begun but not ended."""
+        endpoint = self._endpoint
+        if begun or not self._partial:
+            self._partial_since = endpoint.clock()
+        grown = size > self._partial
+        endpoint.stats.partial_bytes += size - self._partial
+        self._partial = size
+        if grown and endpoint.stats.partial_bytes > endpoint.limits.partial_bytes_total:
+            self._cut("too many bytes of unfinished frames on all connections, limit partial_bytes_total")
+
+    # Endings
+
+    def _break(self, error: FrameError) -> None:
+        self._endpoint.stats.closed_malformed += 1
+        logger.warning("Closing the connection with %s: %s", self.peer, error)
+        self.close_reason = self.close_reason or f"malformed frame: {error}"
+        if self._endpoint.is_server:
+            self.finish()
+        else:
+            self.close()
+
+    def _overflow(self) -> None:
+        self._cut("the peer does not read, limit unsent_max")
+
+    def _cut(self, reason: str) -> None:
+        self._endpoint.stats.closed_slow += 1
+        logger.warning("Closing the connection with %s: %s", self.peer, reason)
+        self.abort(reason)
+
+    def _lost(self, call: Call) -> ConnectionLost:
+        return ConnectionLost(
+            f"{request_name(call.code)} to {self.peer} got no answer: the connection ended ({self.close_reason})"
+        )

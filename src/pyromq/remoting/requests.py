@@ -1,0 +1,149 @@
+"""Requests of one peer: find the handler, refuse what is over a limit, answer now or when the answer is there.
+
+Whatever a handler does, other requests go on: its fault becomes an answer and a line in the log.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from pyromq.errors import PyroMQError
+from pyromq.protocol.codes import ResponseCode, request_name
+from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
+from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.versions import V5_3_1
+from pyromq.remoting.endpoint import Answer, Endpoint, Handler, logger
+from pyromq.remoting.outbox import Frames
+
+if TYPE_CHECKING:
+    from pyromq.remoting.connection import Connection
+
+REMARK_MAX = 500
+BUSY = "[OVERLOAD]system busy, start flow control for a while"
+
+
+class Requests:
+    """Serves one connection. `in_flight` and `bytes_in_flight` count what was accepted but not answered yet."""
+
+    __slots__ = ("_connection", "_endpoint", "_handlers", "_released", "_stats", "bytes_in_flight", "in_flight")
+
+    def __init__(
+        self,
+        connection: "Connection",
+        endpoint: Endpoint,
+        handlers: Mapping[int, Handler],
+        released: Callable[[], None],
+    ) -> None:
+        self.in_flight = 0
+        self.bytes_in_flight = 0
+        self._connection = connection
+        self._endpoint = endpoint
+        self._stats = endpoint.stats
+        self._handlers = handlers
+        self._released = released
+
+    @property
+    def full(self) -> bool:
+        """Whether the peer has so many bytes in flight that it must not be read from."""
+        return self.bytes_in_flight >= self._endpoint.limits.bytes_per_connection
+
+    def serve(self, command: Command, size: int) -> None:
+        """Handle one request of about `size` bytes."""
+        stats = self._stats
+        oneway = command.flag & ONEWAY_FLAG
+        if oneway:
+            stats.oneways += 1
+        else:
+            stats.requests += 1
+        handler = self._handlers.get(command.code)
+        answer: Answer | Awaitable[Answer] = None
+        if handler is None:
+            stats.unsupported += 1
+            answer = command.reply(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {command.code} not supported"
+            )
+        elif stats.requests_in_flight or self._endpoint.leaving:
+            answer = self._refusal(command, size)
+        if answer is None and handler is not None:
+            try:
+                answer = handler(command, self._connection)
+            except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
+                answer = self._fault(command, fault)
+        if answer is None:
+            return
+        if not isinstance(answer, Command | bytes | list):
+            self._await(command, size, answer)
+        elif not oneway:
+            self._answer(command, answer)
+
+    def _refusal(self, command: Command, size: int) -> Command | None:
+        """The answer to a request that is not accepted, because of a limit or because the server is going away."""
+        endpoint = self._endpoint
+        limits, stats = endpoint.limits, self._stats
+        if endpoint.leaving and command.version > V5_3_1:
+            return command.reply(ResponseCode.GO_AWAY, remark="please go away")
+        if self.in_flight >= limits.requests_per_connection:
+            reason = f"{self.in_flight} requests in flight on this connection, limit requests_per_connection"
+        elif stats.bytes_in_flight and stats.bytes_in_flight + size > limits.bytes_total:
+            reason = f"{stats.bytes_in_flight} request bytes in flight on all connections, limit bytes_total"
+        else:
+            return None
+        stats.busy += 1
+        return command.reply(ResponseCode.SYSTEM_BUSY, remark=f"{BUSY}: {reason}; try again later")
+
+    def _await(self, command: Command, size: int, awaitable: Awaitable[Answer]) -> None:
+        if asyncio.isfuture(awaitable):
+            future = cast("asyncio.Future[Answer]", awaitable)
+        elif asyncio.iscoroutine(awaitable):
+            future = self._endpoint.run(cast("Coroutine[Any, Any, Answer]", awaitable))
+        else:
+            fault = TypeError(f"the handler returned {type(awaitable).__name__}, which is no answer")
+            self._answer(command, self._fault(command, fault))
+            return
+        self.in_flight += 1
+        self.bytes_in_flight += size
+        self._endpoint.accept(size)
+        future.add_done_callback(partial(self._on_answer, command, size))
+
+    def _on_answer(self, command: Command, size: int, future: "asyncio.Future[Answer]") -> None:
+        answer: Answer
+        if future.cancelled():
+            answer = command.reply(ResponseCode.SYSTEM_ERROR, remark="the request was cancelled")
+        elif (fault := future.exception()) is not None:
+            answer = self._fault(command, fault)
+        else:
+            answer = future.result()
+        if answer is not None:
+            self._answer(command, answer)
+        was_full = self.full
+        self.in_flight -= 1
+        self.bytes_in_flight -= size
+        # Only now that the answer is queued: a server that stops flushes and closes when nothing is in flight.
+        self._endpoint.finish(size)
+        if was_full:
+            self._released()
+
+    def _answer(self, command: Command, answer: Frames) -> None:
+        if command.flag & ONEWAY_FLAG:
+            return
+        try:
+            if isinstance(answer, Command):
+                answer.opaque = command.opaque
+                answer.flag |= RESPONSE_FLAG
+            self._connection.send(answer)
+        except Exception as fault:  # noqa: BLE001 - an answer that cannot be written is the handler's fault
+            self._connection.send(self._fault(command, fault))
+        self._stats.responses += 1
+
+    def _fault(self, command: Command, fault: BaseException) -> Command:
+        self._stats.faults += 1
+        code = ResponseCode.SYSTEM_ERROR
+        if isinstance(fault, PyroMQError):
+            text = str(fault)
+            code = fault.code if isinstance(fault, ValidationError) else code
+            logger.info("%s from %s failed: %s", request_name(command.code), self._connection.peer, text)
+        else:
+            text = f"{type(fault).__name__}: {fault}"
+            logger.error("%s from %s failed", request_name(command.code), self._connection.peer, exc_info=fault)
+        return command.reply(code, remark=text[:REMARK_MAX])

@@ -1,0 +1,98 @@
+"""Broker avoidance: how long a broker that was slow or failed is passed over.
+
+Pure bookkeeping over an injected clock; probing unreachable brokers is `detector.py`, using the table to choose a
+queue is `selection.py`. Records are kept per broker name and simply expire; a record is only removed when its broker
+has vanished from all routes.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AvoidanceTable:
+    """Steps: a latency of at least `latency_ms[i]` means avoiding the broker for `avoid_ms[i]`, the last that fits."""
+
+    latency_ms: tuple[int, ...]
+    avoid_ms: tuple[int, ...]
+    isolation_ms: int
+    """Pseudo-latency booked for a failed round."""
+
+    def __post_init__(self) -> None:
+        if len(self.latency_ms) != len(self.avoid_ms) or not self.latency_ms:
+            raise ValueError("latency and avoidance steps must be two lists of the same length, at least one step")
+        if list(self.latency_ms) != sorted(self.latency_ms):
+            raise ValueError("latency steps must ascend")
+
+    def avoidance(self, latency_ms: float) -> int:
+        """How many milliseconds a broker with this latency is avoided."""
+        for step in range(len(self.latency_ms) - 1, -1, -1):
+            if latency_ms >= self.latency_ms[step]:
+                return self.avoid_ms[step]
+        return 0
+
+
+CURRENT_TABLE = AvoidanceTable(
+    (50, 100, 550, 1800, 3000, 5000, 15000), (0, 0, 2000, 5000, 6000, 10000, 30000), isolation_ms=10_000
+)
+"""Apache's steps since 5.1.4."""
+
+CLASSIC_TABLE = AvoidanceTable(
+    (50, 100, 550, 1000, 2000, 3000, 15000), (0, 0, 30000, 60000, 120000, 180000, 600000), isolation_ms=30_000
+)
+"""The steps of every release up to 5.1.3, as a preset."""
+
+
+@dataclass(slots=True)
+class FaultRecord:
+    """What is known about one broker. Times are milliseconds of the table's clock."""
+
+    latency_ms: float
+    available_at: float = 0.0
+    check_at: float = 0.0
+    reachable: bool = True
+
+
+class FaultTable:
+    """Records per broker name, bounded by the number of brokers a cluster can have in its routes."""
+
+    def __init__(self, table: AvoidanceTable, now_ms: Callable[[], float]) -> None:
+        self.table = table
+        self._now_ms = now_ms
+        self._records: dict[str, FaultRecord] = {}
+
+    def update(self, broker: str, latency_ms: float, *, isolate: bool, reachable: bool) -> None:
+        """Book the outcome of one round: its latency, or the fixed pseudo-latency when the round failed."""
+        avoid = self.table.avoidance(self.table.isolation_ms if isolate else latency_ms)
+        record = self._records.get(broker)
+        if record is None:
+            record = self._records[broker] = FaultRecord(latency_ms)
+        record.latency_ms = latency_ms
+        record.reachable = reachable
+        if avoid > 0:
+            # Only ever later: a quick answer between two failures must not end the avoidance early.
+            record.available_at = max(record.available_at, self._now_ms() + avoid)
+
+    def available(self, broker: str) -> bool:
+        """No record, or its time is over."""
+        record = self._records.get(broker)
+        return record is None or self._now_ms() >= record.available_at
+
+    def reachable(self, broker: str) -> bool:
+        """Unknown brokers count as reachable; only failures say otherwise."""
+        record = self._records.get(broker)
+        return record is None or record.reachable
+
+    def forget(self, broker: str) -> None:
+        self._records.pop(broker, None)
+
+    def get(self, broker: str) -> FaultRecord | None:
+        return self._records.get(broker)
+
+    def due(self, interval_ms: float) -> Iterator[tuple[str, FaultRecord]]:
+        """Records whose next check has come; each one handed out is due again after `interval_ms`."""
+        now = self._now_ms()
+        for broker, record in list(self._records.items()):
+            if now >= record.check_at:
+                record.check_at = now + interval_ms
+                yield broker, record

@@ -1,0 +1,26 @@
+"""The life of a client: made, running, closed; or failed at its start."""
+
+from enum import StrEnum
+
+from pyromq.client.errors import ServiceStateError
+
+
+class ServiceState(StrEnum):
+    CREATE_JUST = "CREATE_JUST"
+    RUNNING = "RUNNING"
+    SHUTDOWN_ALREADY = "SHUTDOWN_ALREADY"
+    START_FAILED = "START_FAILED"
+
+
+_ADVICE = {
+    ServiceState.CREATE_JUST: "start() it first, or use it in a with block",
+    ServiceState.RUNNING: "it runs already",
+    ServiceState.SHUTDOWN_ALREADY: "it was closed; make a new one",
+    ServiceState.START_FAILED: "its start failed; see the first error, then make a new one",
+}
+
+
+def require(state: ServiceState, wanted: ServiceState, what: str) -> None:
+    """Raise ServiceStateError, naming the state, unless it is the wanted one."""
+    if state is not wanted:
+        raise ServiceStateError(f"{what} is {state}, not {wanted}: {_ADVICE[state]}")

@@ -20,8 +20,8 @@ class QueryAssignmentRequest(Body):
 class MessageQueueAssignment(Body):
     """A queue and how to get its messages; queue id -1 stands for all queues of the broker."""
 
-    attachments: dict[str, str] | None = None
     message_queue: MessageQueue
+    attachments: dict[str, str] | None = None
     mode: MessageRequestMode = MessageRequestMode.PULL
 
 

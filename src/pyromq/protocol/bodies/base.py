@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
-class Body(msgspec.Struct, rename="camel", kw_only=True):
+class Body(msgspec.Struct, rename="camel"):
     """Base of all JSON bodies, of the objects inside of them and of the broker's config files."""
 
     renamed: ClassVar[Mapping[str, str]] = {}

@@ -48,12 +48,12 @@ class ConsumeStatsList(Body):
 class QueueTimeSpan(Body):
     """Store times of the first, the last and the next message of a queue. The texts repeat the numbers."""
 
+    message_queue: MessageQueue
     consume_time_stamp: Long = 0
     consume_time_stamp_str: str | None = None
     delay_time: Long = 0
     max_time_stamp: Long = 0
     max_time_stamp_str: str | None = None
-    message_queue: MessageQueue
     min_time_stamp: Long = 0
     min_time_stamp_str: str | None = None
 

@@ -11,7 +11,7 @@ import http.client
 import logging
 import os
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from pyromq.client.clock import Clock, SystemClock
 from pyromq.client.config import ClientConfig
@@ -33,7 +33,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers import GetConsumerListByGroupHeader, UnregisterClientHeader
-from pyromq.remoting import Address, AddressError, NameServers, RemotingError
+from pyromq.remoting import Address, AddressError, Client, NameServers, RemotingError
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +71,12 @@ class ClientInstance:
         self.heart = Heart(self)
         self.schedule = Schedule(self.clock)
         self.state = ServiceState.CREATE_JUST
-        self.on_stop: list[Callable[[], None]] = []
+        self.on_stop: list[Callable[[], object]] = []
         self._inbound = Inbound(self)
         self._lookup = lookup
         self._transport = transport or connect(config, self._inbound.handlers(), on_open=self._connected)
-        self.name_servers = NameServers(self._transport, clock=self.clock.monotonic)
+        # Of a client it uses only what `Transport` has.
+        self.name_servers = NameServers(cast("Client", self._transport), clock=self.clock.monotonic)
         self.update_name_servers(config.namesrv or "")
         self._tasks: set[asyncio.Task[object]] = set()
         self._start_lock = asyncio.Lock()
@@ -297,7 +298,7 @@ class ClientInstance:
 
     def _connected(self, address: str) -> None:
         if self.config.heartbeat_on_connect and self.state is ServiceState.RUNNING and self.topology.is_known(address):
-            self.spawn(self._beat_one(address), "heartbeat to a new connection")
+            _ = self.spawn(self._beat_one(address), "heartbeat to a new connection")
 
     async def _beat_one(self, address: str) -> None:
         if await self.heart.beat(address):

@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from pyromq.client.clock import Clock
 from pyromq.client.errors import RequestTimeout, TooManyRequestsError
 from pyromq.protocol.compression import decompress
+from pyromq.protocol.errors import HeaderError
 from pyromq.protocol.headers import PushReplyMessageToClientHeader
-from pyromq.protocol.host import parse_host
-from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.message import Host, ReceivedMessage
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.sysflag import COMPRESSED
+from pyromq.remoting import Address, AddressError
 
 log = logging.getLogger(__name__)
 
@@ -79,9 +80,9 @@ class RequestTable:
                 queue_id=header.queue_id,
                 sys_flag=header.sys_flag & ~COMPRESSED,
                 born_timestamp=header.born_timestamp,
-                born_host=parse_host(header.born_host),
+                born_host=_host(header.born_host),
                 store_timestamp=header.store_timestamp,
-                store_host=parse_host(header.store_host),
+                store_host=_host(header.store_host),
                 reconsume_times=header.reconsume_times or 0,
             ),
             None,
@@ -100,3 +101,10 @@ class RequestTable:
         pending, self._pending = list(self._pending.values()), {}
         for request in pending:
             request.finish(None, error)
+
+
+def _host(text: str) -> Host:
+    try:
+        return Host(*Address.parse(text))
+    except AddressError as error:
+        raise HeaderError(f"PushReplyMessageToClientHeader: {error}") from None

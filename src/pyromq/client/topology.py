@@ -1,4 +1,4 @@
-"""What the client instance knows about the cluster: raw routes, broker addresses, endpoints of logical queues, versions.
+"""What the client instance knows about the cluster: routes, broker addresses, endpoints of logical queues, versions.
 
 Pure tables and look-ups. A broker address lives here exactly as long as some cached route mentions it.
 """

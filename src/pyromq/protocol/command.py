@@ -32,37 +32,22 @@ H = TypeVar("H", bound=Header)
 Body = bytes | bytearray | memoryview
 
 
-class Command:
+class Command(msgspec.Struct, gc=False):
     """One request or response.
 
-    The fields of its header are kept in the form they came in, JSON text or a typed header, and turned into the `ext`
-    dictionary only when somebody asks for it: neither `header()` nor `encode()` needs it.
+    `fields` are the extra fields of the header in the form they came in: JSON text, a typed header or a dictionary.
+    They become a dictionary when somebody asks for `ext`; neither `header()` nor `encode()` needs that.
     """
 
-    __slots__ = ("_fields", "body", "code", "flag", "language", "opaque", "remark", "serialization", "version")
-
-    def __init__(
-        self,
-        code: int,
-        flag: int = 0,
-        opaque: int = 0,
-        ext: "dict[str, str] | msgspec.Raw | Header | None" = None,
-        body: Body = b"",
-        *,
-        remark: str | None = None,
-        language: Language | None = Language.PYTHON,
-        version: int = CURRENT,
-        serialization: Serialization = Serialization.JSON,
-    ) -> None:
-        self.code = code
-        self.flag = flag
-        self.opaque = opaque
-        self._fields = ext
-        self.body = body
-        self.remark = remark
-        self.language = language
-        self.version = version
-        self.serialization = serialization
+    code: int
+    flag: int = 0
+    opaque: int = 0
+    fields: dict[str, str] | Header | msgspec.Raw | None = None
+    body: Body = b""
+    remark: str | None = None
+    language: Language | None = Language.PYTHON
+    version: int = CURRENT
+    serialization: Serialization = Serialization.JSON
 
     @classmethod
     def request(
@@ -94,7 +79,7 @@ class Command:
     ) -> "Command":
         """The response to this request: same opaque and serialization, response bit set."""
         fields = header if ext is None else _merge(header, ext)
-        return Command(code, RESPONSE_FLAG, self.opaque, fields, body, remark=remark, serialization=self.serialization)
+        return Command(code, RESPONSE_FLAG, self.opaque, fields, body, remark, serialization=self.serialization)
 
     @property
     def is_response(self) -> bool:
@@ -112,20 +97,20 @@ class Command:
     @property
     def ext(self) -> dict[str, str]:
         """The fields as text. Raises HeaderError when the peer sent something that is no set of fields."""
-        fields = self._fields
+        fields = self.fields
         if not isinstance(fields, dict):
             fields = _as_ext(fields)
-            self._fields = fields
+            self.fields = fields
         return fields
 
     @ext.setter
     def ext(self, fields: dict[str, str]) -> None:
-        self._fields = fields
+        self.fields = fields
 
     def header(self, cls: type[H]) -> H:
         """The typed header. Raises HeaderError, with field, header and code, when the fields do not fit."""
-        if type(self._fields) is msgspec.Raw:
-            header = decode_json(cls, self._fields)
+        if type(self.fields) is msgspec.Raw:
+            header = decode_json(cls, self.fields)
             if header is not None:
                 return header
         try:
@@ -176,6 +161,7 @@ _BINARY_HEAD = struct.Struct(">hBhiiI")
 _SHORT = struct.Struct(">H")
 _INT = struct.Struct(">I")
 _UNKNOWN_LANGUAGE = 0xFF
+_PYTHON = Language.PYTHON
 
 
 def encode(command: Command) -> bytes:
@@ -198,26 +184,23 @@ def encode_head(command: Command, body_length: int) -> bytes:
 
 
 def _json_header(command: Command) -> bytes:
-    fields = command._fields
+    fields = command.fields
     if fields is None:
-        ext = b""
+        ext = ""
     else:
-        text = fields.to_json() if isinstance(fields, Header) else _to_json(command.ext)
-        ext = b',"extFields":%b' % text if len(text) > 2 else b""
+        text = fields.to_json() if isinstance(fields, Header) else _to_json(command.ext).decode()
+        ext = f',"extFields":{text}' if text != "{}" else ""
     language = command.language
+    if language is _PYTHON:
+        spoken = ',"language":"PYTHON"'
+    else:
+        spoken = "" if language is None else f',"language":"{language.name}"'
     remark = command.remark
-    return b'{"code":%d%b,"flag":%d%b,"opaque":%d%b,"serializeTypeCurrentRPC":"JSON","version":%d}' % (
-        command.code,
-        ext,
-        command.flag,
-        b"" if language is None else _LANGUAGE_MEMBERS[language],
-        command.opaque,
-        b"" if remark is None else b',"remark":%b' % _to_json(remark),
-        command.version,
-    )
-
-
-_LANGUAGE_MEMBERS = {member: b',"language":"%b"' % member.name.encode() for member in Language}
+    said = "" if remark is None else f',"remark":{_to_json(remark).decode()}'
+    return (
+        f'{{"code":{command.code}{ext},"flag":{command.flag}{spoken},"opaque":{command.opaque}{said},'
+        f'"serializeTypeCurrentRPC":"JSON","version":{command.version}}}'
+    ).encode()
 
 
 def _binary_header(command: Command) -> bytes:

@@ -154,16 +154,7 @@ def _read_json(header: bytes | bytearray, body: bytes | memoryview) -> Command:
         language: Language | None = _LANGUAGES[head.language]
     except KeyError:
         language = _language(head.language)
-    return Command(
-        head.code,
-        head.flag,
-        head.opaque,
-        head.ext or None,
-        body,
-        remark=head.remark,
-        language=language,
-        version=head.version,
-    )
+    return Command(head.code, head.flag, head.opaque, head.ext or None, body, head.remark, language, head.version)
 
 
 def _loose_head(header: bytes | bytearray) -> _JsonHead:
@@ -210,17 +201,10 @@ def _read_binary(header: bytes, body: bytes | memoryview) -> Command:
         ext = _read_entries(header, entries)
     except UnicodeDecodeError as error:
         raise FrameError(f"binary header holds text that is not UTF-8: {error}") from None
-    return Command(
-        code if flag & RESPONSE_FLAG else _TRUNCATED.get(code, code),
-        flag,
-        opaque,
-        ext,
-        body,
-        remark=remark or None,
-        language=language_from_number(language),
-        version=version,
-        serialization=Serialization.ROCKETMQ,
-    )
+    if not flag & RESPONSE_FLAG:
+        code = _TRUNCATED.get(code, code)
+    speaks = language_from_number(language)
+    return Command(code, flag, opaque, ext, body, remark or None, speaks, version, Serialization.ROCKETMQ)
 
 
 def _read_entries(header: bytes, position: int) -> dict[str, str]:

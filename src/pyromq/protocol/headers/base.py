@@ -7,9 +7,10 @@ how to say what is wrong.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
-from typing import Annotated, TypeVar
+from operator import attrgetter
+from typing import Annotated, TypeVar, cast
 
 import msgspec
 from msgspec import inspect
@@ -27,9 +28,9 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """Base of all typed headers. Optional fields are None when the peer did not send them."""
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         """The ext fields as JSON text. The headers of the busiest responses override it with something quicker."""
-        return _to_json(encode_header(self))
+        return _to_json(encode_header(self)).decode()
 
 
 class RpcHeader(Header, kw_only=True):
@@ -62,7 +63,8 @@ class _Field(msgspec.Struct, frozen=True):
 class _Layout(msgspec.Struct, frozen=True):
     fields: tuple[_Field, ...]
     wire_names: tuple[str, ...]
-    booleans: tuple[str, ...]
+    from_json: Callable[[msgspec.Raw], Header]
+    booleans: Callable[[Header], tuple[bool | None, ...]]
 
 
 _KINDS: dict[type[inspect.Type], type] = {
@@ -86,13 +88,18 @@ def _layout(cls: type[Header]) -> _Layout:
     info = inspect.type_info(cls)
     assert isinstance(info, inspect.StructType)  # noqa: S101 - tells the type checker what every Header is
     fields = tuple(_describe(field) for field in info.fields)
-    booleans = tuple(field.name for field in fields if field.kind is bool)
-    return _Layout(fields, tuple(field.wire_name for field in fields), booleans)
+    booleans = [field.name for field in fields if field.kind is bool]
+    return _Layout(
+        fields,
+        tuple(field.wire_name for field in fields),
+        msgspec.json.Decoder(cls, strict=False).decode,
+        # Naming the first one twice makes the getter return a tuple even when there is only one.
+        attrgetter(booleans[0], *booleans) if booleans else _no_booleans,
+    )
 
 
-@cache
-def _json_decoder(cls: type[H]) -> msgspec.json.Decoder[H]:
-    return msgspec.json.Decoder(cls, strict=False)
+def _no_booleans(header: Header) -> tuple[bool | None, ...]:  # noqa: ARG001 - stands in for a getter
+    return ()
 
 
 def header_text(value: str | float) -> str:
@@ -153,12 +160,10 @@ def decode_header(cls: type[H], ext: Mapping[str, str]) -> H:
 
 def decode_json(cls: type[H], ext: msgspec.Raw) -> H | None:
     """Read a header straight out of the JSON text of its ext fields, None when only `decode_header` can tell."""
+    layout = _layout(cls)
     try:
-        header: H = _json_decoder(cls).decode(ext)
+        header = layout.from_json(ext)
     except (ValueError, RecursionError):
         return None
-    for name in _layout(cls).booleans:
-        # msgspec also takes 1 for true, Java only the word.
-        if getattr(header, name):
-            return None
-    return header
+    # msgspec also takes 1 for true, Java only the word.
+    return None if True in layout.booleans(header) else cast("H", header)

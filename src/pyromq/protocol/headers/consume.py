@@ -37,13 +37,13 @@ class PullMessageResponseHeader(Header, kw_only=True):
     group_sys_flag: Int | None = None
     forbidden_type: Int | None = None
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         if not (self.offset_delta is self.topic_sys_flag is self.group_sys_flag is self.forbidden_type is None):
             return super().to_json()
         return (
             f'{{"suggestWhichBrokerId":"{self.suggest_which_broker_id}","nextBeginOffset":"{self.next_begin_offset}",'
             f'"minOffset":"{self.min_offset}","maxOffset":"{self.max_offset}"}}'
-        ).encode()
+        )
 
 
 class QueryConsumerOffsetHeader(TopicHeader, kw_only=True):

@@ -56,7 +56,7 @@ class SendMessageResponseHeader(Header, kw_only=True):
     msg_region: str | None = field(default="DefaultRegion", name="MSG_REGION")
     trace_on: bool | None = field(default=True, name="TRACE_ON")
 
-    def to_json(self) -> bytes:
+    def to_json(self) -> str:
         region, transaction_id, trace_on = self.msg_region, self.transaction_id, self.trace_on
         usual = self.batch_uniq_id is None and self.recall_handle is None
         if not usual or region is None or transaction_id is None or trace_on is None:
@@ -65,7 +65,7 @@ class SendMessageResponseHeader(Header, kw_only=True):
         return (
             f'{{"msgId":{quote(self.msg_id)},"queueId":"{self.queue_id}","queueOffset":"{self.queue_offset}",'
             f'"transactionId":{quote(transaction_id)},"MSG_REGION":{quote(region)},"TRACE_ON":"{trace}"}}'
-        ).encode()
+        )
 
 
 class ConsumerSendMsgBackHeader(RpcHeader, kw_only=True):

@@ -1,0 +1,76 @@
+"""Command-line flags out of a settings class, so that no server command spells out its options."""
+
+import inspect
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from pyromq.config import Option, Settings, options
+from pyromq.errors import PyroMQError
+from pyromq.protocol import javaproperties
+
+S = TypeVar("S", bound=Settings)
+
+_FILE = Annotated[Path | None, typer.Option("--config", "-c", help="Property file; Apache's files load as they are.")]
+_PRINT = Annotated[bool, typer.Option("--print-config", "-p", help="Print the settings that would apply, and exit.")]
+
+
+def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a Typer command of `function(config, **own)`: a flag for each option of `settings`, besides its own."""
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+
+        def command(config_file: Path | None, print_config: bool, **values: Any) -> None:
+            rest = {parameter.name: values.pop(parameter.name) for parameter in own}
+            flags = {name: _text(value) for name, value in values.items() if value is not None}
+            try:
+                config = settings.load(file=config_file, environ=os.environ, flags=flags)
+            except PyroMQError as error:
+                fail(str(error), code=2)
+            if print_config:
+                typer.echo(javaproperties.dumps(config.printable()), nl=False)
+                return
+            function(config, **rest)
+
+        flags = [_parameter(option) for option in options(settings).values() if not option.secret]
+        head = [_keyword("config_file", _FILE, None), _keyword("print_config", _PRINT, default=False)]
+        command.__signature__ = inspect.Signature([*head, *own, *flags])  # type: ignore[attr-defined]  # read by inspect
+        command.__doc__ = function.__doc__
+        command.__name__ = function.__name__
+        return command
+
+    return decorate
+
+
+def fail(text: str, *, code: int = 1) -> Any:
+    """Say what is wrong on standard error and end the command."""
+    typer.echo(f"pyromq: {text}", err=True)
+    sys.exit(code)
+
+
+def _parameter(option: Option) -> inspect.Parameter:
+    names = [option.flag, f"-{option.short}"] if option.short else [option.flag]
+    if option.type is bool:
+        names[0] += f"/--no-{option.flag[2:]}"
+    info = typer.Option(
+        *names,
+        help=f"{option.doc} [default: {option.default or 'none'}]",
+        metavar=None if option.type is bool else option.allowed,
+        rich_help_panel=option.section,
+        show_default=False,
+    )
+    kind: Any = bool if option.type is bool else str
+    return _keyword(option.name, Annotated[kind | None, info], None)
+
+
+def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

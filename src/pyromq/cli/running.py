@@ -1,0 +1,55 @@
+"""Run servers in the foreground until a signal asks them to stop."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable
+from typing import Protocol
+
+from pyromq.cli.flags import fail
+from pyromq.errors import PyroMQError
+
+
+class Server(Protocol):
+    """Whatever can be started and stopped."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+def run(server: Server, announce: Callable[[], None]) -> None:
+    """Start, call `announce` once it accepts requests, wait for SIGTERM or SIGINT, stop cleanly.
+
+    A second signal does not wait for the clean stop.
+    """
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(server, announce))
+    except PyroMQError as error:
+        fail(str(error))
+
+
+async def _run(server: Server, announce: Callable[[], None]) -> None:
+    asked = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, asked.set)
+    try:
+        await server.start()
+        announce()
+        await asked.wait()
+    finally:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(number)
+        await server.stop()
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    try:
+        import uvloop  # noqa: PLC0415 - does not exist everywhere
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

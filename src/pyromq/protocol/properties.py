@@ -155,19 +155,18 @@ def _pattern(name: str) -> bytes:
 
 def find_property(raw: Raw, name: str) -> str | None:
     """One property out of the text form, without decoding the others; the same answer as `decode_properties` has."""
-    data = raw if isinstance(raw, bytes) else bytes(raw)
+    data = bytes(raw)
     pattern = _pattern(name)
-    end = len(data)
-    while (at := data.rfind(pattern, 0, end)) >= 0:
-        if value := _value_at(data, at + len(pattern)):
+    at = data.rfind(pattern)
+    while at >= 0:
+        if value := _value(data, at + len(pattern)):
             return value
-        end = at + 1
-    if data.startswith(pattern[1:]):
-        return _value_at(data, len(pattern) - 1) or None
-    return None
+        at = data.rfind(pattern, 0, at + 1)
+    # The first entry has no separator before it.
+    return _value(data, len(pattern) - 1) or None if data.startswith(pattern[1:]) else None
 
 
-def _value_at(data: bytes, start: int) -> str:
+def _value(data: bytes, start: int) -> str:
     end = data.find(b"\x02", start)
     return (data[start:end] if end >= 0 else data[start:]).decode("utf-8", "replace")
 

@@ -31,6 +31,7 @@ MAGIC_BLANK: Final = -875286124  # 0xCBD43194
 MIN_SIZE: Final = 91
 BLANK_SIZE: Final = 8
 MAX_SHORT_TOPIC: Final = 127
+MAX_LONG_TOPIC: Final = 32767
 
 QUEUE_OFFSET_AT: Final = 20
 PHYSICAL_OFFSET_AT: Final = 28
@@ -127,9 +128,11 @@ def pack_record(
     size = MIN_SIZE + body_size + topic_size + len(properties)
     if topic_size <= MAX_SHORT_TOPIC:
         magic, topic_length = MAGIC_V1, _BYTES[topic_size]
-    else:
+    elif topic_size <= MAX_LONG_TOPIC:
         size += 1
-        magic, topic_length = MAGIC_V2, topic_size.to_bytes(2)
+        magic, topic_length = MAGIC_V2, _pack_short(topic_size)
+    else:
+        raise MessageError(f"topic of {topic_size} bytes does not fit a record")
     if len(born_host) == V4_SIZE == len(store_host):
         pack = _pack_v4
         sys_flag &= ~sysflag.HOSTS_MASK
@@ -166,7 +169,7 @@ def pack_record(
                 properties,
             )
         )
-    except (StructError, OverflowError) as error:
+    except StructError as error:
         raise MessageError(f"record of {size} bytes cannot be written: {error}") from None
     return _sign(record) if record_crc else record
 

@@ -242,5 +242,6 @@ def describe(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Option:
 
 
 def _section(cls: type, name: str) -> str:
-    owner = next(each for each in cls.__mro__ if name in inspect.get_annotations(each))
+    # The class that introduced it: a subclass that only changes the default does not move it.
+    owner = next(each for each in reversed(cls.__mro__) if name in inspect.get_annotations(each))
     return (owner.__doc__ or owner.__name__).strip().partition("\n")[0].rstrip(".")

@@ -17,16 +17,18 @@ S = TypeVar("S", bound=Settings)
 
 _FILE = Annotated[Path | None, typer.Option("--config", "-c", help="Property file; Apache's files load as they are.")]
 _PRINT = Annotated[bool, typer.Option("--print-config", "-p", help="Print the settings that would apply, and exit.")]
+_METAVARS: dict[type, str] = {int: "int", float: "number", Path: "path"}
 
 
 def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a Typer command of `function(config, **own)`: a flag for each option of `settings`, besides its own."""
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
-        _, *own = inspect.signature(function, eval_str=True).parameters.values()
+        _, *rest = inspect.signature(function, eval_str=True).parameters.values()
+        own = [_keyword(each.name, each.annotation, each.default) for each in rest]
 
         def command(config_file: Path | None, print_config: bool, **values: Any) -> None:
-            rest = {parameter.name: values.pop(parameter.name) for parameter in own}
+            arguments = {each.name: values.pop(each.name) for each in own}
             flags = {name: _text(value) for name, value in values.items() if value is not None}
             try:
                 config = settings.load(file=config_file, environ=os.environ, flags=flags)
@@ -35,7 +37,7 @@ def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Calla
             if print_config:
                 typer.echo(javaproperties.dumps(config.printable()), nl=False)
                 return
-            function(config, **rest)
+            function(config, **arguments)
 
         flags = [_parameter(option) for option in options(settings).values() if not option.secret]
         head = [_keyword("config_file", _FILE, None), _keyword("print_config", _PRINT, default=False)]
@@ -59,8 +61,8 @@ def _parameter(option: Option) -> inspect.Parameter:
         names[0] += f"/--no-{option.flag[2:]}"
     info = typer.Option(
         *names,
-        help=f"{option.doc} [default: {option.default or 'none'}]",
-        metavar=None if option.type is bool else option.allowed,
+        help=f"{option.doc} ({option.allowed}; default {option.default or 'none'})",
+        metavar="" if option.type is bool else f"<{_METAVARS.get(option.type, 'text')}>",
         rich_help_panel=option.section,
         show_default=False,
     )

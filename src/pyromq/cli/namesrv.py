@@ -12,7 +12,7 @@ from pyromq.cli.running import run
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("namesrv")

@@ -53,18 +53,17 @@ class SendMessageResponseHeader(Header, kw_only=True):
     transaction_id: str | None = None
     batch_uniq_id: str | None = None
     recall_handle: str | None = None
-    msg_region: str | None = field(default="DefaultRegion", name="MSG_REGION")
-    trace_on: bool | None = field(default=True, name="TRACE_ON")
+    msg_region: str = field(default="DefaultRegion", name="MSG_REGION")
+    trace_on: bool = field(default=True, name="TRACE_ON")
 
     def to_json(self) -> str:
-        region, transaction_id, trace_on = self.msg_region, self.transaction_id, self.trace_on
-        usual = self.batch_uniq_id is None and self.recall_handle is None
-        if not usual or region is None or transaction_id is None or trace_on is None:
+        transaction_id = self.transaction_id
+        if transaction_id is None or self.batch_uniq_id is not None or self.recall_handle is not None:
             return super().to_json()
-        trace = "true" if trace_on else "false"
+        trace = "true" if self.trace_on else "false"
         return (
             f'{{"msgId":{quote(self.msg_id)},"queueId":"{self.queue_id}","queueOffset":"{self.queue_offset}",'
-            f'"transactionId":{quote(transaction_id)},"MSG_REGION":{quote(region)},"TRACE_ON":"{trace}"}}'
+            f'"transactionId":{quote(transaction_id)},"MSG_REGION":{quote(self.msg_region)},"TRACE_ON":"{trace}"}}'
         )
 
 
@@ -101,4 +100,4 @@ class RecallMessageHeader(TopicHeader, kw_only=True):
 
 class RecallMessageResponseHeader(Header, kw_only=True):
     msg_id: str
-    msg_region: str | None = field(default="DefaultRegion", name="MSG_REGION")
+    msg_region: str = field(default="DefaultRegion", name="MSG_REGION")

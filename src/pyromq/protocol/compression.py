@@ -4,6 +4,7 @@ Inflating has a bound: a body that would exceed it raises MessageError before it
 """
 
 import zlib
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -18,7 +19,7 @@ MAX_INFLATED: Final = 64 * 1024 * 1024
 """Bound on one inflated body where the caller sets no other; a broker accepts 4 MiB unless configured otherwise."""
 
 _ZSTD_MAX_WINDOW: Final = 1 << 27
-_ZSTD_PIECE: Final = 512
+_ZSTD_PIECE: Final = 256
 _LZ4_CHUNK: Final = 64 * 1024
 
 
@@ -79,7 +80,7 @@ def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_INFL
         raise MessageError(f"broken {kind.name} body of {len(body)} bytes: {error}") from None
     if len(inflated) > limit:
         raise MessageError(f"{kind.name} body of {len(body)} bytes inflates to more than {limit} bytes")
-    return inflated
+    return bytes(inflated)
 
 
 def _inflate_zlib(body: bytes | memoryview, limit: int) -> bytes:
@@ -90,21 +91,21 @@ def _inflate_zlib(body: bytes | memoryview, limit: int) -> bytes:
     return inflated
 
 
-def _inflate_lz4(body: bytes | memoryview, limit: int) -> bytes:
+def _inflate_lz4(body: bytes | memoryview, limit: int) -> bytearray:
     # Asked for `limit` at once the library would allocate all of it.
     inflater = lz4.frame.LZ4FrameDecompressor()
     out = bytearray(inflater.decompress(bytes(body), max_length=_LZ4_CHUNK))
     while not inflater.eof and len(out) <= limit:
         piece = inflater.decompress(b"", max_length=max(_LZ4_CHUNK, len(out)))
-        if not piece and (inflater.eof or inflater.needs_input):
+        if not piece:
             break
         out += piece
     if not inflater.eof and len(out) <= limit:
         raise EOFError("the frame is cut off")
-    return bytes(out)
+    return out
 
 
-def _inflate_zstd(body: bytes | memoryview, limit: int) -> bytes:
+def _inflate_zstd(body: bytes | memoryview, limit: int) -> bytearray:
     # Frames written by Java carry no content size, so the one-shot call cannot read them.
     # Its streaming twin has no bound on its output; a few hundred bytes at a time keep the excess to a few MiB.
     inflater = zstandard.ZstdDecompressor(max_window_size=_ZSTD_MAX_WINDOW).decompressobj()
@@ -112,11 +113,11 @@ def _inflate_zstd(body: bytes | memoryview, limit: int) -> bytes:
     for start in range(0, len(body), _ZSTD_PIECE):
         out += inflater.decompress(body[start : start + _ZSTD_PIECE])
         if inflater.eof or len(out) > limit:
-            return bytes(out)
+            return out
     raise EOFError("the frame is cut off")
 
 
-_INFLATE: Final = {
+_INFLATE: Final[dict[CompressionType, Callable[[bytes | memoryview, int], bytes | bytearray]]] = {
     CompressionType.ZLIB: _inflate_zlib,
     CompressionType.LZ4: _inflate_lz4,
     CompressionType.ZSTD: _inflate_zstd,

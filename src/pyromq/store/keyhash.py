@@ -14,8 +14,12 @@ _POWERS = tuple(pow(31, n, 1 << 32) for n in range(33))
 
 # Step k adds neighbouring lanes of 2**k bytes as 31**(2**k) * left + right. `left << width` is already in the number,
 # so that is one subtraction of (2**width - 31**(2**k)) * left. No lane overflows for bytes below 256.
-_LANES = tuple(
-    (width := 8 << k, int.from_bytes((bytes(width // 8) + b"\xff" * (width // 8)) * (16 >> k)), (1 << width) - 31 ** (1 << k))
+_LANES: tuple[tuple[int, int, int], ...] = tuple(
+    (
+        width := 8 << k,
+        int.from_bytes((bytes(width // 8) + b"\xff" * (width // 8)) * (16 >> k)),
+        (1 << width) - pow(31, 1 << k),
+    )
     for k in range(5)
 )
 (_W0, _M0, _F0), (_W1, _M1, _F1), (_W2, _M2, _F2), (_W3, _M3, _F3), (_W4, _M4, _F4) = _LANES
@@ -74,23 +78,27 @@ class KeyHasher:
     def unique(self, topic: str, key: str) -> int:
         """The same number as `key`, quicker when keys that share all but their last characters come together."""
         try:
-            h = self._heads[topic][key[:-_TAIL]] + self._tails[key[-_TAIL:]] & _MASK
+            h = self._heads[topic][key[:-4]] + self._tails[key[-4:]] & 0xFFFFFFFF
         except KeyError:
-            self._remember(topic, key)
-            return self.key(topic, key)
+            return self._remembering(topic, key)
         return -h & 0x7FFFFFFF if h & 0x80000000 else h
 
-    def _remember(self, topic: str, key: str) -> None:
+    def _remembering(self, topic: str, key: str) -> int:
         if len(key) <= _TAIL or len(key) > 64 or not key.isascii():
-            return
+            return self.key(topic, key)
         head, tail = key[:-_TAIL], key[-_TAIL:]
-        if len(self._tails) >= _MAX_REMEMBERED:
-            self._tails.clear()
-        self._tails[tail] = text_hash(tail)
+        tail_hash = self._tails.get(tail)
+        if tail_hash is None:
+            if len(self._tails) >= _MAX_REMEMBERED:
+                self._tails.clear()
+            tail_hash = self._tails[tail] = text_hash(tail)
         heads = self._heads.get(topic)
-        if heads is None or head not in heads:
+        head_hash = heads.get(head) if heads is not None else None
+        if head_hash is None:
             if self._heads_left <= 0:
                 self._heads.clear()
                 self._heads_left = _MAX_REMEMBERED
             self._heads_left -= 1
-            self._heads.setdefault(topic, {})[head] = text_hash(f"{topic}#{head}") * _POWERS[_TAIL]
+            head_hash = text_hash(f"{topic}#{head}") * _POWERS[_TAIL]
+            self._heads.setdefault(topic, {})[head] = head_hash
+        return index_hash(head_hash + tail_hash & _MASK)

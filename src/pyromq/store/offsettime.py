@@ -35,10 +35,10 @@ def offset_by_time(
 ) -> int:
     """The queue offset for a store time in milliseconds, within [min_offset, max_offset].
 
-    LOWER: the first entry stored at or after `timestamp` (`max_offset` when there is none). UPPER: the last entry stored
-    at or before it (`min_offset` when there is none). `store_time_at(physical_offset, size)` gives -1 when the record
-    cannot be read: then the search gives up with `min_offset`, which never skips a message. Entries that point below
-    `removed_below` (the log's minimum) count as older than everything.
+    LOWER: the first entry stored at or after `timestamp`, `max_offset` when there is none. UPPER: the last entry
+    stored at or before it, `min_offset` when there is none. `store_time_at(physical_offset, size)` gives -1 when the
+    record cannot be read: then the search gives up with `min_offset`, which never skips a message. Entries that point
+    below `removed_below` (the log's minimum) count as older than everything.
     """
     upper = boundary is Boundary.UPPER
     first = low = queue.min_offset

@@ -1,6 +1,11 @@
 """Options and fixtures shared by all tests."""
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A busy machine must not fail a test: no time limit on single examples.
+settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -74,6 +74,7 @@ def compress(body: bytes | memoryview, kind: CompressionType, level: int = DEFAU
 def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_INFLATED) -> bytes:
     """The inflated body; `sys_flag` names the format. Raises MessageError for broken, cut off or too large ones."""
     kind = CompressionType.of(sys_flag)
+    limit = max(limit, 0)
     try:
         inflated = _INFLATE[kind](body, limit)
     except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError, ValueError) as error:

@@ -231,7 +231,8 @@ def decode_records(buf: Buffer, *, decompress: bool = True, check_crc: bool = Fa
         while offset < len(data):
             message = _decode(data, offset, decompress, check_crc, min(MAX_INFLATED, budget))
             offset += message.store_size
-            budget -= len(message.body)
+            # Bodies that were not inflated cost no more than the buffer itself, which its owner has bounded.
+            budget -= max(len(message.body) - message.store_size, 0)
             if sysflag.is_wrapped_batch(message.sys_flag) and not message.sys_flag & sysflag.COMPRESSED:
                 messages += unwrap(message)
             else:

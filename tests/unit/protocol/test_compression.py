@@ -73,6 +73,14 @@ def test_bombs_stay_within_bounds(kind: CompressionType) -> None:
 
 
 @each_kind
+@pytest.mark.parametrize("limit", [0, -1])
+def test_no_room_is_no_room(kind: CompressionType, limit: int) -> None:
+    assert decompress(compress(b"", kind), kind.flag, limit=limit) == b""
+    with pytest.raises(MessageError, match="more than 0 bytes"):
+        decompress(compress(b"x", kind), kind.flag, limit=limit)
+
+
+@each_kind
 def test_every_cut_is_noticed(kind: CompressionType) -> None:
     frame = compress(b"Hello RocketMQ " * 40, kind)
     for end in range(len(frame)):

@@ -333,6 +333,16 @@ def test_what_came_before_an_error_is_not_lost() -> None:
     assert len(caught.value.decoded) == 1
 
 
+def test_inflated_bodies_of_one_buffer_have_a_common_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyromq.protocol.record.MAX_INFLATED_RECORDS", 250_000)
+    record = encode_record(stored(compress(bytes(100_000), CompressionType.ZLIB), sys_flag=CompressionType.ZLIB.flag))
+    plain = encode_record(stored(bytes(300_000)))
+    assert len(decode_records(plain + record * 2 + plain)) == 4
+    with pytest.raises(RecordError, match="inflates to more than") as caught:
+        decode_records(record * 9)
+    assert len(caught.value.decoded) == 2
+
+
 @pytest.mark.parametrize("compressed", [False, True])
 def test_inner_batches_are_unwrapped(compressed: bool) -> None:
     body = encode_batch([Message("t", b"m1", tags="A"), Message("t", b"m2")])

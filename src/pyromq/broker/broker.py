@@ -1,0 +1,235 @@
+"""`Broker`: every part put together, from the store to the listening ports, and the order of start and stop."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import time
+from collections.abc import Callable
+
+from pyromq.broker.addresses import advertised_host, check_reachable, numeric_host
+from pyromq.broker.clients import Consumers, Producers
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consumer_requests import ConsumerRequests
+from pyromq.broker.durability import Durability
+from pyromq.broker.filters import Filters
+from pyromq.broker.groups import Groups
+from pyromq.broker.heartbeats import Heartbeats
+from pyromq.broker.locks import QueueLocks
+from pyromq.broker.longpoll import PullPark
+from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.pull import Puller
+from pyromq.broker.query import Queries
+from pyromq.broker.registration import Identity, Registration
+from pyromq.broker.send import Sender
+from pyromq.broker.serving import guarded
+from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
+from pyromq.broker.timers import Timers
+from pyromq.broker.topics import Topics
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.host import Host
+from pyromq.protocol.ids import UniqueIdGenerator
+from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
+from pyromq.store import Dispatch, MessageStore
+
+log = logging.getLogger(__name__)
+
+STOP_GRACE = 5.0
+PARK_TICK = 0.1
+STORE_TICK = 0.1
+SCAN_INTERVAL = 10.0
+FREE_PORT_TRIES = 50
+
+NOT_ON_FAST_PORT = frozenset(
+    {
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.PEEK_MESSAGE,
+        RequestCode.NOTIFICATION,
+        RequestCode.POLLING_INFO,
+    }
+)
+"""What may be held for long stays off the port that exists to be fast."""
+
+
+def wall_clock() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class Broker:
+    """One broker: a store, the requests on it, and its place in the cluster.
+
+        broker = Broker(BrokerConfig(listen_port=0, store_path_root_dir=path, namesrv_addr=("127.0.0.1:9876",)))
+        await broker.start()
+        print(broker.address)
+        await broker.stop()
+
+    `clock` gives Unix milliseconds.
+    """
+
+    def __init__(self, config: BrokerConfig, clock: Callable[[], int] = wall_clock) -> None:
+        self.config = config
+        self.clock = clock
+        self.started_at = clock()
+        self.topics = Topics(config, clock)
+        self.groups = Groups(config, clock)
+        self.offsets = ConsumerOffsets(
+            config.config_dir / "consumerOffset.json", clock, version_step=config.consumer_offset_update_version_step
+        )
+        self.locks = QueueLocks(clock)
+        self.stats = BrokerStats(clock)
+        self.filters = Filters(config)
+        self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
+        self.timers = Timers()
+        self._handlers: dict[int, Handler] = {}
+        self._fast_handlers: dict[int, Handler] = {}
+        self._address: Address | None = None
+        self._undo = contextlib.AsyncExitStack()
+
+    @property
+    def consumers(self) -> Consumers:
+        """Live consumer groups."""
+        return self.heartbeats.consumers
+
+    @property
+    def producers(self) -> Producers:
+        """Live producer groups."""
+        return self.heartbeats.producers
+
+    @property
+    def address(self) -> str:
+        """What clients are told, as `host:port`."""
+        if self._address is None:
+            raise RuntimeError("the broker has not been started")
+        return str(self._address)
+
+    async def start(self) -> None:
+        """Load and recover, listen, register. When this returns, the broker accepts messages.
+
+        Raises ConfigError, StoreError, ProtocolError for files that cannot be read, and ConnectError when an address
+        cannot be listened on; nothing is left running then.
+        """
+        self.config.check_exposure(authenticated=False)
+        for table in (self.topics, self.groups, self.offsets):
+            table.load()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Leave the name servers, answer what was accepted, save everything. Does nothing when not started."""
+        await self._undo.aclose()
+
+    async def _start(self) -> None:
+        """Bring up one part after the other, each with how to take it down again."""
+        undo = self._undo
+        self.store = MessageStore(
+            self.config.store_config(), clock=self.clock, post=asyncio.get_running_loop().call_soon_threadsafe
+        )
+        self.store.open()
+        undo.callback(self._save)
+        self.client = Client({})
+        undo.push_async_callback(self.client.close)
+        self._address = await self._listen()
+        undo.push_async_callback(self.server.stop, STOP_GRACE)
+        self.store.store_host = Host(await numeric_host(self._address.host), self._address.port)
+        self.registration = Registration(self.config, self.client, self.topics, self._identity(self._address))
+        self.topics.changed = self.registration.announce
+        self.park = PullPark(self.clock, self.store.max_offset, capacity=self.config.max_parked_pulls)
+        undo.callback(self.park.resume_all)
+        self.store.add_listener(self._arrived)
+        self._open_doors()
+        undo.push_async_callback(self.timers.stop)
+        self._begin_periodic_work()
+        undo.push_async_callback(self.registration.unregister)
+        await self.registration.register()
+        await check_reachable(self._address)
+        log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
+
+    def _save(self) -> None:
+        for table in (self.topics, self.groups, self.offsets):
+            table.persist()
+        self.store.close()
+        log.info("broker %s stopped", self.config.broker_name)
+
+    def _identity(self, address: Address) -> Identity:
+        config = self.config
+        ha_address = Address(config.replication_host or address.host, address.port + 1)
+        return Identity(config.broker_cluster_name, config.broker_name, config.broker_id, str(address), str(ha_address))
+
+    async def _listen(self) -> Address:
+        """Bind the main port and the fast one two below it; returns what clients are told.
+
+        Whether the port below a free one is free too shows only when it is tried.
+        """
+        config = self.config
+        tls, limits = config.server_tls(), config.limits()
+        for left in reversed(range(1 if config.listen_port else FREE_PORT_TRIES)):
+            self.server = Server(self._handlers, limits=limits, tls=tls, on_close=self._connection_closed)
+            try:
+                bound = await self._bind(config.listen_port, self._handlers)
+                if config.fast_listen:
+                    await self._bind(bound.port - 2, self._fast_handlers)
+                break
+            except ConnectError:
+                await self.server.stop(0)
+                if not left:
+                    raise
+        return Address(advertised_host(config.advertised_host, bound.host), bound.port)
+
+    async def _bind(self, port: int, handlers: dict[int, Handler]) -> Address:
+        try:
+            return await self.server.listen(self.config.host, port, handlers=handlers)
+        except (OSError, OverflowError) as error:
+            raise ConnectError(
+                f"cannot listen on {self.config.host}:{port}: {error} (the broker takes listenPort and, unless "
+                "fastListen=false, the port two below it)"
+            ) from error
+
+    def _open_doors(self) -> None:
+        """Build the parts that answer requests and let them."""
+        config, store, clock = self.config, self.store, self.clock
+        self.durability = Durability(store)
+        ids = UniqueIdGenerator(store.store_host.ip, os.getpid(), secrets.randbits(32), clock)
+        self.sender = Sender(config, self.topics, store, self.durability, self.stats, ids, clock)
+        puller = Puller(
+            config,
+            self.topics,
+            self.groups,
+            self.consumers,
+            self.offsets,
+            store,
+            self.park,
+            self.filters,
+            self.stats,
+            clock,
+        )
+        requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
+        for part in (self.sender, puller, self.heartbeats, requests, Queries(config, store)):
+            self._handlers.update(guarded(part.handlers()))
+        self._fast_handlers.update(
+            {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
+        )
+
+    def _begin_periodic_work(self) -> None:
+        every, config = self.timers.every, self.config
+        every(config.register_name_server_period / 1000, self.registration.register)
+        every(config.flush_consumer_offset_interval / 1000, self.offsets.persist)
+        every(SAMPLE_INTERVAL_MS / 1000, self.stats.sample)
+        every(SCAN_INTERVAL, self.heartbeats.drop_silent)
+        every(SCAN_INTERVAL, self.locks.drop_expired)
+        every(PARK_TICK, self.park.tick)
+        every(STORE_TICK, self.store.tick)
+
+    def _arrived(self, message: Dispatch) -> None:
+        self.park.arrived(
+            (message.topic, message.queue_id), message.queue_offset + 1, message.tags_code, message.properties
+        )
+
+    def _connection_closed(self, connection: Connection) -> None:
+        self.heartbeats.connection_closed(connection)

@@ -1,0 +1,224 @@
+"""Who is connected: producers and consumers by group, from their heartbeats until they leave or fall silent.
+
+A client is one connection. The tables are rebuilt by heartbeats after a restart. Members of a group share one
+subscription per topic, the newest that any of them sent, because RocketMQ asks that they all subscribe alike.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from pyromq.protocol.bodies import (
+    ConsumeFromWhere,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
+from pyromq.protocol.language import Language
+from pyromq.remoting import Connection
+
+
+@dataclass(slots=True)
+class Client:
+    """One member of a group."""
+
+    connection: Connection
+    client_id: str
+    language: Language | None
+    version: int
+    last_seen: int
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    """The live side of a consumer group."""
+
+    name: str
+    consume_type: ConsumeType
+    message_model: MessageModel
+    consume_from_where: ConsumeFromWhere
+    members: dict[Connection, Client] = field(default_factory=dict)
+    subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
+    fingerprint: int | None = None
+
+    @property
+    def client_ids(self) -> list[str]:
+        """Ids of the members, each once."""
+        return list(dict.fromkeys(member.client_id for member in self.members.values()))
+
+    def find(self, client_id: str) -> Client | None:
+        """The member with this id."""
+        return next((member for member in self.members.values() if member.client_id == client_id), None)
+
+    def subscribe(self, subscriptions: list[SubscriptionData]) -> bool:
+        """Take over what a member subscribes to; whether topics came or went."""
+        changed = False
+        wanted = {subscription.topic: subscription for subscription in subscriptions}
+        for topic, subscription in wanted.items():
+            known = self.subscriptions.get(topic)
+            if known is None:
+                self.subscriptions[topic] = subscription
+                changed = True
+            elif subscription.sub_version > known.sub_version:
+                self.subscriptions[topic] = subscription
+        for topic in self.subscriptions.keys() - wanted.keys():
+            del self.subscriptions[topic]
+            changed = True
+        return changed
+
+
+class Consumers:
+    """Consumer groups with at least one member. `changed` is called when a group's members or topics change."""
+
+    def __init__(self, clock: Callable[[], int], changed: Callable[[ConsumerGroup], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._groups: dict[str, ConsumerGroup] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
+
+    def get(self, group: str) -> ConsumerGroup | None:
+        """The live group, or None without members."""
+        return self._groups.get(group)
+
+    def __iter__(self) -> Iterator[ConsumerGroup]:
+        return iter(self._groups.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def register(
+        self, data: ConsumerData, client: Client, *, fingerprint: int = 0, without_subscriptions: bool = False
+    ) -> bool:
+        """Enter or refresh a member; whether the broker remembered another subscription than the fingerprint's.
+
+        A heartbeat without subscriptions says that they are those of its fingerprint. Not knowing that fingerprint
+        counts as a change too, so that the client sends them in full after this broker was restarted.
+        """
+        group = self._groups.get(data.group_name)
+        if group is None:
+            group = self._groups[data.group_name] = ConsumerGroup(
+                data.group_name, data.consume_type, data.message_model, data.consume_from_where
+            )
+        group.consume_type = data.consume_type
+        group.message_model = data.message_model
+        group.consume_from_where = data.consume_from_where
+        known = group.members.get(client.connection)
+        changed = known is None or known.client_id != client.client_id
+        group.members[client.connection] = client
+        self._of_connection.setdefault(client.connection, set()).add(data.group_name)
+        differs = True
+        if fingerprint:
+            differs = group.fingerprint != fingerprint and (without_subscriptions or group.fingerprint is not None)
+            if not without_subscriptions:
+                group.fingerprint = fingerprint
+        if not without_subscriptions:
+            changed |= group.subscribe(data.subscription_data_set)
+        if changed:
+            self._changed(group)
+        return differs
+
+    def unregister(self, group_name: str, connection: Connection) -> None:
+        """A member leaves its group."""
+        group = self._groups.get(group_name)
+        if group is None or group.members.pop(connection, None) is None:
+            return
+        groups = self._of_connection.get(connection)
+        if groups is not None:
+            groups.discard(group_name)
+            if not groups:
+                del self._of_connection[connection]
+        if not group.members:
+            del self._groups[group_name]
+        self._changed(group)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection ended: its client leaves all of its groups."""
+        for group in list(self._of_connection.get(connection, ())):
+            self.unregister(group, connection)
+
+    def drop_silent(self, timeout: int) -> list[Connection]:
+        """Remove members that sent no heartbeat for too long; returns their connections, to be closed."""
+        limit = self._clock() - timeout
+        silent = {
+            member.connection
+            for group in self._groups.values()
+            for member in group.members.values()
+            if member.last_seen < limit
+        }
+        for connection in silent:
+            self.connection_closed(connection)
+        return list(silent)
+
+    def groups_of_topic(self, topic: str) -> list[str]:
+        """Groups with a live subscription of the topic."""
+        return [group.name for group in self._groups.values() if topic in group.subscriptions]
+
+
+class Producers:
+    """Producer groups with at least one member."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._groups: dict[str, dict[Connection, Client]] = {}
+        self._by_client_id: dict[str, Connection] = {}
+        self._turn = itertools.count()
+
+    def get(self, group: str) -> dict[Connection, Client] | None:
+        """Members of a group, or None."""
+        return self._groups.get(group)
+
+    def items(self) -> Iterator[tuple[str, list[Client]]]:
+        """Groups and their members."""
+        for group, members in self._groups.items():
+            yield group, list(members.values())
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def register(self, group: str, client: Client) -> None:
+        """Enter or refresh a member."""
+        self._groups.setdefault(group, {})[client.connection] = client
+        self._by_client_id[client.client_id] = client.connection
+
+    def unregister(self, group: str, connection: Connection) -> None:
+        """A member leaves its group."""
+        members = self._groups.get(group)
+        if members is None:
+            return
+        client = members.pop(connection, None)
+        if not members:
+            del self._groups[group]
+        elsewhere = any(connection in each for each in self._groups.values())
+        if client is not None and not elsewhere and self._by_client_id.get(client.client_id) is connection:
+            del self._by_client_id[client.client_id]
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection ended: its client leaves all of its groups."""
+        for group in [group for group, members in self._groups.items() if connection in members]:
+            self.unregister(group, connection)
+
+    def drop_silent(self, timeout: int) -> list[Connection]:
+        """Remove members that sent no heartbeat for too long; returns their connections, to be closed."""
+        limit = self._clock() - timeout
+        silent = {
+            client.connection
+            for members in self._groups.values()
+            for client in members.values()
+            if client.last_seen < limit
+        }
+        for connection in silent:
+            self.connection_closed(connection)
+        return list(silent)
+
+    def connection_of(self, client_id: str) -> Connection | None:
+        """The connection of a client, by its id: where replies and check-backs go."""
+        return self._by_client_id.get(client_id)
+
+    def pick(self, group: str) -> Connection | None:
+        """Some open connection of the group, in turn."""
+        members = self._groups.get(group)
+        if not members:
+            return None
+        connections = [connection for connection in members if connection.is_open]
+        return connections[next(self._turn) % len(connections)] if connections else None

@@ -1,0 +1,241 @@
+"""The broker's settings, under RocketMQ's own property names. Values only; each is used by the module it names.
+
+Defaults are Apache's, except where PyroMQ promises more: loopback, and synchronous flush.
+"""
+
+import os
+import platform
+import re
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import ClassVar
+
+from pyromq.broker.apache_keys import WITHOUT_EFFECT
+from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
+from pyromq.serversettings import NETTY_KEYS, ServerSettings
+from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
+
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
+WILDCARDS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104 - compared with, never bound by default
+
+
+def default_broker_name() -> str:
+    """The host name, reduced to characters that a broker name may have."""
+    return re.sub(r"[^A-Za-z0-9_-]", "-", platform.node()) or "broker"
+
+
+@settings
+class IdentitySettings(ServerSettings):
+    """Identity and addresses."""
+
+    broker_name: str = option(computed(default_broker_name, "the host name"), "Name shared by a master and its slaves.")
+    broker_cluster_name: str = option("DefaultCluster", "Cluster this broker belongs to.")
+    broker_id: int = option(0, "0 for a master, a number above it for a slave.", minimum=0, maximum=2**31 - 1)
+    broker_role: BrokerRole = option(BrokerRole.ASYNC_MASTER, "What the broker is to its replicas.")
+    broker_permission: int = option(
+        6, "4 read, 2 write, 6 both; what is missing is taken from every topic.", minimum=0, maximum=6, reloadable=True
+    )
+    listen_port: int = option(10911, "Main port; 0 takes a free one.", minimum=0, maximum=65535)
+    fast_listen: bool = option(True, "Also listen on the port two below the main one, as old clients expect.")
+    advertised_host: Address = option(
+        "", "Host name or address that clients are told to use; empty: the bound one.", key="brokerIP1"
+    )
+    replication_host: Address = option("", "Like brokerIP1, for slaves; empty: the same.", key="brokerIP2")
+    namesrv_addr: Addresses = option((), "Name servers to register with.", env="NAMESRV_ADDR", short="n")
+    http_port: int = option(-1, "Port of /metrics and /health; 0 takes a free one, -1 none.", minimum=-1, maximum=65535)
+
+
+@settings
+class RegistrationSettings(Settings):
+    """Registration with name servers."""
+
+    register_name_server_period: int = option(
+        30_000, "Time between two registrations.", unit="ms", minimum=10_000, maximum=60_000
+    )
+    register_broker_timeout_mills: int = option(
+        24_000, "How long one name server may take to answer.", unit="ms", minimum=100
+    )
+
+
+@settings
+class TopicSettings(Settings):
+    """Topics and groups."""
+
+    auto_create_topic_enable: bool = option(True, "Create a topic when its first message arrives.", reloadable=True)
+    default_topic_queue_nums: int = option(8, "Queues of the template TBW102.", minimum=1, maximum=1024)
+    auto_create_subscription_group: bool = option(True, "Create a group when it is first used.", reloadable=True)
+    enable_create_sys_group: bool = option(True, "Create system groups in any case.")
+    cluster_topic_enable: bool = option(True, "Let the topic named like the cluster be used.")
+    broker_topic_enable: bool = option(True, "Let the topic named like the broker be used.")
+    trace_topic_enable: bool = option(False, "Own the topic of message traces.")
+    msg_trace_topic_name: str = option("RMQ_SYS_TRACE_TOPIC", "Its name.")
+    trace_on: bool = option(True, "Tell clients that tracing is welcome.", reloadable=True)
+    region_id: str = option("DefaultRegion", "Region written into messages and responses.")
+    validate_system_topic_when_update_topic: bool = option(True, "Refuse changes of system topics.")
+    enable_mixed_message_type: bool = option(False, "Accept the topic attribute message.type=MIXED.")
+    max_topics: int = option(50_000, "Bound on the number of topics.", minimum=16)
+    max_groups: int = option(50_000, "Bound on the number of consumer groups.", minimum=16)
+
+
+@settings
+class SendSettings(Settings):
+    """Sending."""
+
+    start_accept_send_request_time_stamp: int = option(0, "Refuse messages before this time.", unit="ms since 1970")
+    reject_transaction_message: bool = option(False, "Refuse transactional messages.", reloadable=True)
+    store_reply_message_enable: bool = option(True, "Store replies as well as push them.", reloadable=True)
+    max_message_size: int = option(4 * MB, "Largest body.", unit="bytes", minimum=1, maximum=15 * MB)
+    max_flush_waiters: int = option(65_536, "Messages that may wait for the disk at a time.", minimum=1)
+
+
+@settings
+class PullSettings(Settings):
+    """Pulling."""
+
+    long_polling_enable: bool = option(True, "Hold a pull that finds nothing.", reloadable=True)
+    short_polling_time_mills: int = option(
+        1_000, "How long it is held otherwise.", unit="ms", minimum=1, reloadable=True
+    )
+    max_parked_pulls: int = option(200_000, "Pulls that may be held at a time.", minimum=1)
+    lite_pull_message_enable: bool = option(True, "Serve lite pulls.", reloadable=True)
+    reject_pull_consumer_enable: bool = option(False, "Refuse pulls of groups that did not register.", reloadable=True)
+    slave_read_enable: bool = option(False, "Let slaves serve pulls, and send slow readers to them.", reloadable=True)
+    enable_property_filter: bool = option(True, "Serve SQL92 subscriptions.", reloadable=True)
+    filter_support_retry: bool = option(False, "Filter retries like the topic they come from.")
+    max_transfer_bytes_on_message_in_memory: int = option(256 * KB, "Bytes a pull returns at most.", minimum=1)
+    max_transfer_count_on_message_in_memory: int = option(32, "Messages a pull returns at most.", minimum=1)
+    max_transfer_bytes_on_message_in_disk: int = option(64 * KB, "The same, far behind the end.", minimum=1)
+    max_transfer_count_on_message_in_disk: int = option(8, "The same, far behind the end.", minimum=1)
+    access_message_in_memory_max_ratio: int = option(
+        40, "Share of memory within which a reader counts as near the end.", unit="%", minimum=1, maximum=95
+    )
+    offset_check_in_slave: bool = option(False, "Let a slave correct offsets.")
+    max_filter_message_size: int = option(16_000, "Bytes of queue entries looked at per pull.", minimum=20)
+
+
+@settings
+class ClientSettings(Settings):
+    """Clients, groups and offsets."""
+
+    channel_expired_timeout: int = option(120_000, "Silence after which a client is dropped.", unit="ms", minimum=100)
+    notify_consumer_ids_changed_enable: bool = option(True, "Tell members when their group changes.", reloadable=True)
+    flush_consumer_offset_interval: int = option(5_000, "Time between two saves of offsets.", unit="ms", minimum=100)
+    use_server_side_reset_offset: bool = option(True, "Keep a reset at the broker until pulled.", reloadable=True)
+    consumer_offset_update_version_step: int = option(500, "Commits per data version.", minimum=1)
+    disable_consume_if_consumer_read_slowly: bool = option(
+        False, "Stop a group that is too far behind.", reloadable=True
+    )
+    consumer_fallbehind_threshold: int = option(16 * GB, "What too far is.", unit="bytes", reloadable=True)
+    server_load_balancer_enable: bool = option(True, "Serve assignments made by the broker.", reloadable=True)
+    default_query_max_num: int = option(32, "Messages that a query by unique key looks at.", minimum=1)
+
+
+@settings
+class StoreSettings(Settings):
+    """Message store."""
+
+    store_path_root_dir: Path = option(
+        computed(lambda: Path.home() / "store", "~/store"), "Folder of everything the broker keeps."
+    )
+    store_path_commit_log: Path | None = option(None, "Folder of the commit log; empty: below the root.")
+    flush_disk_type: FlushDiskType = option(
+        FlushDiskType.SYNC_FLUSH, "SYNC_FLUSH: a message is on disk before it is acknowledged."
+    )
+    sync_flush_timeout: int = option(5_000, "Wait for a flush before FLUSH_DISK_TIMEOUT.", unit="ms", minimum=1)
+    flush_interval_commit_log: int = option(500, "Time between asynchronous flushes.", unit="ms", minimum=1)
+    flush_commit_log_least_pages: int = option(4, "Dirty pages that make one worth it.", minimum=0)
+    flush_commit_log_thorough_interval: int = option(10_000, "Flush everything this often.", unit="ms", minimum=1)
+    flush_interval_consume_queue: int = option(1_000, "Time between flushes of queues.", unit="ms", minimum=1)
+    flush_consume_queue_least_pages: int = option(2, "Dirty pages that make one worth it.", minimum=0)
+    flush_consume_queue_thorough_interval: int = option(60_000, "Flush all this often.", unit="ms", minimum=1)
+    mapped_file_size_commit_log: int = option(GB, "Size of a commit-log file.", unit="bytes", minimum=64 * KB)
+    mapped_file_size_consume_queue: int = option(6_000_000, "Size of a queue file, a multiple of 20.", minimum=20)
+    message_index_enable: bool = option(True, "Keep an index by key.")
+    message_index_safe: bool = option(False, "Rebuild the whole index after a crash.")
+    max_hash_slot_num: int = option(5_000_000, "Hash slots of an index file.", minimum=1)
+    max_index_num: int = option(20_000_000, "Entries of an index file.", minimum=2)
+    max_msgs_num_batch: int = option(64, "Messages a key query returns at most.", minimum=1)
+    check_crc_on_recover: bool = option(True, "Verify bodies when recovering.", key="checkCRCOnRecover")
+    message_delay_level: str = option(DELAY_LEVELS, "Delay of each level, from 1.")
+
+
+@settings
+class RetentionSettings(Settings):
+    """Retention."""
+
+    file_reserved_time: int = option(72, "Age at which a log file may go.", unit="hours", minimum=0)
+    delete_when: str = option("04", "Local hours in which aged files go, separated by ;")
+    disk_max_used_space_ratio: int = option(75, "Used disk above which aged files go at once.", unit="%", maximum=100)
+    disk_space_clean_forcibly_ratio: int = option(85, "Used disk above which any old file goes.", unit="%", maximum=100)
+    disk_space_warning_level_ratio: int = option(90, "Used disk above which sends are refused.", unit="%", maximum=100)
+    clean_file_forcibly_enable: bool = option(True, "Allow files to go before their age.")
+    clean_resource_interval: int = option(10_000, "Time between two looks.", unit="ms", minimum=10)
+    delete_file_batch_max: int = option(10, "Files that go at a time.", minimum=1)
+    max_commit_log_size: int = option(0, "Total size of the log to keep; 0: any.", unit="bytes", minimum=0)
+
+
+class _Only(StrEnum):
+    """The single value of a key whose other values ask for something that PyroMQ does not do."""
+
+    DEFAULT = "default"
+
+
+@settings
+class UnsupportedSettings(Settings):
+    """Known but refused, unless left at their default.
+
+    Ignoring these would open a door or misread files, so any other value stops the start.
+    """
+
+    acl_enable: bool = option(False, "Apache's ACL of 4.x.", choices=(False,))
+    authentication_enabled: bool = option(False, "Apache's authentication of 5.x.", choices=(False,))
+    authorization_enabled: bool = option(False, "Apache's authorization of 5.x.", choices=(False,))
+    enable_d_leger_commit_log: bool = option(False, "A Raft commit log.", key="enableDLegerCommitLog", choices=(False,))
+    enable_controller_mode: bool = option(False, "Fail-over by a controller.", choices=(False,))
+    store_type: _Only = option(_Only.DEFAULT, "Another engine for queues.")
+    enable_consume_queue_ext: bool = option(False, "Extended queue files.", choices=(False,))
+
+
+@settings
+class BrokerConfig(
+    UnsupportedSettings,
+    RetentionSettings,
+    StoreSettings,
+    ClientSettings,
+    PullSettings,
+    SendSettings,
+    TopicSettings,
+    RegistrationSettings,
+    IdentitySettings,
+):
+    """Everything a broker can be told."""
+
+    ignored: ClassVar[frozenset[str]] = WITHOUT_EFFECT | NETTY_KEYS
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.broker_role is BrokerRole.SLAVE and self.broker_id == 0:
+            raise ConfigError("brokerId must be above 0 for brokerRole = SLAVE: 0 is the master's")
+        if self.broker_role is not BrokerRole.SLAVE and self.broker_id != 0:
+            raise ConfigError(f"brokerId must be 0 for brokerRole = {self.broker_role}; only a slave has another")
+        for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
+            if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", name):
+                raise ConfigError(f"{key} = {name!r} may hold letters, digits and %|_- only, 1 to 127 of them")
+        if self.advertised_host in WILDCARDS - {""}:
+            raise ConfigError(f"brokerIP1 = {self.advertised_host} is no address a client can connect to; name one")
+
+    @property
+    def config_dir(self) -> Path:
+        """Where topics, groups and offsets are kept."""
+        return self.store_path_root_dir / "config"
+
+    def store_config(self) -> StoreConfig:
+        """The part of these settings that the store uses."""
+        shared = options(type(self)).keys() & {each.name for each in fields(StoreConfig)}
+        return StoreConfig(**{name: getattr(self, name) for name in shared})
+
+
+def load(file: Path | None = None, flags: dict[str, str] | None = None) -> BrokerConfig:
+    """Settings from file, environment and flags, in that order of precedence from low to high."""
+    return BrokerConfig.load(file=file, environ=os.environ, flags=flags)

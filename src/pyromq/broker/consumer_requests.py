@@ -1,0 +1,91 @@
+"""What consumers ask besides messages: who else is in the group, where to start, how far they are, queue locks."""
+
+from pyromq.broker.clients import Consumers
+from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.groups import Groups
+from pyromq.broker.locks import QueueLocks
+from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.topics import Topics
+from pyromq.protocol.bodies import ConsumerList, LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import (
+    GetConsumerListByGroupHeader,
+    QueryConsumerOffsetHeader,
+    QueryConsumerOffsetResponseHeader,
+    UpdateConsumerOffsetHeader,
+)
+from pyromq.remoting import Connection, Handler
+from pyromq.store import MessageStore
+
+
+class ConsumerRequests:
+    """Group members, offsets and locks."""
+
+    def __init__(
+        self,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        offsets: ConsumerOffsets,
+        locks: QueueLocks,
+        store: MessageStore,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._locks = locks
+        self._store = store
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._members,
+            RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._update_offset,
+            RequestCode.LOCK_BATCH_MQ: self._lock,
+            RequestCode.UNLOCK_BATCH_MQ: self._unlock,
+        }
+
+    def _members(self, request: Command, _connection: Connection) -> Command:
+        group = request.header(GetConsumerListByGroupHeader).consumer_group
+        live = self._consumers.get(group)
+        if live is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
+        return request.reply(body=ConsumerList(consumer_id_list=live.client_ids).encode())
+
+    def _query_offset(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(QueryConsumerOffsetHeader)
+        offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
+        if offset is None and header.set_zero_if_not_found is not False:
+            # A young queue that still holds its first message: a new group begins there, whatever it asks for.
+            low = self._store.min_offset(header.topic, header.queue_id)
+            if low <= 0 and self._store.in_memory(header.topic, header.queue_id, 0):
+                offset = 0
+        if offset is None:
+            raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
+        return request.reply(header=QueryConsumerOffsetResponseHeader(offset=offset))
+
+    def _update_offset(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(UpdateConsumerOffsetHeader)
+        self._groups.require(header.consumer_group)
+        if header.topic not in self._topics:
+            raise topic_not_exist(header.topic)
+        if header.queue_id < 0 or header.commit_offset < 0:
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queue {header.queue_id} and offset {header.commit_offset} must not be negative",
+            )
+        stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")
+
+    def _lock(self, request: Command, _connection: Connection) -> Command:
+        body = LockBatchRequest.decode(request.body)
+        held = self._locks.lock(body.consumer_group, body.client_id, body.mq_set)
+        return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
+
+    def _unlock(self, request: Command, _connection: Connection) -> Command:
+        body = UnlockBatchRequest.decode(request.body)
+        self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
+        return request.reply()

@@ -1,0 +1,129 @@
+"""HEART_BEAT, UNREGISTER_CLIENT and CHECK_CLIENT_CONFIG: clients coming, staying and leaving.
+
+Members of a group are told about each other's comings and goings, so that they share out the queues anew at once.
+"""
+
+import logging
+from collections.abc import Callable
+
+from pyromq.broker.clients import Client, ConsumerGroup, Consumers, Producers
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.filters import Filters
+from pyromq.broker.groups import Groups
+from pyromq.broker.topics import Topics
+from pyromq.protocol import names
+from pyromq.protocol.bodies import CheckClientBody, ConsumerData, HeartbeatData, MessageModel
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import (
+    HeartBeatResponseHeader,
+    NotifyConsumerIdsChangedHeader,
+    UnregisterClientHeader,
+)
+from pyromq.remoting import Connection, Handler
+
+log = logging.getLogger(__name__)
+
+
+class Heartbeats:
+    """Keeps the tables of producers and consumers."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        groups: Groups,
+        filters: Filters,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._filters = filters
+        self._clock = clock
+        self.consumers = Consumers(clock, self._group_changed)
+        self.producers = Producers(clock)
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.HEART_BEAT: self._heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self._unregister,
+            RequestCode.CHECK_CLIENT_CONFIG: self._check,
+        }
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection ended: whoever was behind it is gone."""
+        self.consumers.connection_closed(connection)
+        self.producers.connection_closed(connection)
+
+    def drop_silent(self) -> None:
+        """Close the connections of clients that stopped sending heartbeats."""
+        timeout = self._config.channel_expired_timeout
+        for connection in {*self.consumers.drop_silent(timeout), *self.producers.drop_silent(timeout)}:
+            log.info("closing %s, which sent no heartbeat for %d ms", connection.peer, timeout)
+            connection.close("no heartbeat")
+
+    def _heartbeat(self, request: Command, connection: Connection) -> Command:
+        data = HeartbeatData.decode(request.body)
+        changed = data.heartbeat_fingerprint == 0
+        for consumer in data.consumer_data_set:
+            changed |= self._register_consumer(data, consumer, self._client(data, request, connection))
+        for producer in data.producer_data_set:
+            names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
+            self.producers.register(producer.group_name, self._client(data, request, connection))
+        return request.reply(header=HeartBeatResponseHeader(supports_heart_beat_v2=True, subscription_changed=changed))
+
+    def _register_consumer(self, data: HeartbeatData, consumer: ConsumerData, client: Client) -> bool:
+        group = self._groups.use(consumer.group_name)
+        if group is None:
+            log.warning("heartbeat of unknown group %s from %s ignored", consumer.group_name, client.client_id)
+            return False
+        ordered = any(
+            topic.order
+            for subscription in consumer.subscription_data_set
+            if (topic := self._topics.get(subscription.topic))
+        )
+        retry = self._topics.ensure(
+            names.retry_topic(consumer.group_name), group.retry_queue_nums, unit=consumer.unit_mode
+        )
+        if ordered and not retry.order:
+            self._topics.mark_ordered([retry.topic_name])
+        return self.consumers.register(
+            consumer,
+            client,
+            fingerprint=data.heartbeat_fingerprint,
+            without_subscriptions=data.without_sub,
+        )
+
+    def _client(self, data: HeartbeatData, request: Command, connection: Connection) -> Client:
+        return Client(connection, data.client_id, request.language, request.version, self._clock())
+
+    def _unregister(self, request: Command, connection: Connection) -> Command:
+        header = request.header(UnregisterClientHeader)
+        if header.producer_group:
+            self.producers.unregister(header.producer_group, connection)
+        if header.consumer_group:
+            self.consumers.unregister(header.consumer_group, connection)
+        return request.reply()
+
+    def _check(self, request: Command, _connection: Connection) -> Command:
+        """Whether a subscription can be served, so that a consumer fails at its start rather than at each pull."""
+        body = CheckClientBody.decode(request.body)
+        subscription = body.subscription_data
+        self._filters.check(subscription)
+        return request.reply()
+
+    def _group_changed(self, group: ConsumerGroup) -> None:
+        if not group.members:
+            self._filters.forget_group(group.name)
+        known = self._groups.get(group.name)
+        if (
+            not self._config.notify_consumer_ids_changed_enable
+            or group.message_model is MessageModel.BROADCASTING
+            or (known is not None and not known.notify_consumer_ids_changed_enable)
+        ):
+            return
+        header = NotifyConsumerIdsChangedHeader(consumer_group=group.name)
+        for connection in group.members:
+            connection.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True))

@@ -1,0 +1,60 @@
+"""Queue locks: which client of a group may consume a queue in order right now.
+
+Only in memory: a restart forgets them and clients lock again within 20 s. A lock that its owner does not renew is
+free for others after `max_age`.
+"""
+
+from collections.abc import Callable, Iterable
+
+from pyromq.protocol.message import MessageQueue
+
+LOCK_MAX_AGE_MS = 60_000
+
+
+class QueueLocks:
+    """Group → queue → (owner, time of the last lock call)."""
+
+    def __init__(self, clock: Callable[[], int], *, max_age: int = LOCK_MAX_AGE_MS) -> None:
+        self._clock = clock
+        self._max_age = max_age
+        self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+
+    def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """Lock or renew each queue that is free, expired or already the client's; return those it holds now."""
+        now = self._clock()
+        held = self._groups.setdefault(group, {})
+        granted = set()
+        for queue in queues:
+            owner, since = held.get(queue, (client_id, now))
+            if owner == client_id or now - since > self._max_age:
+                held[queue] = (client_id, now)
+                granted.add(queue)
+        if not held:
+            del self._groups[group]
+        return granted
+
+    def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
+        """Release those of the queues that the client owns."""
+        held = self._groups.get(group)
+        if held is None:
+            return
+        for queue in queues:
+            if held.get(queue, ("", 0))[0] == client_id:
+                del held[queue]
+        if not held:
+            del self._groups[group]
+
+    def group_holds_locks(self, group: str) -> bool:
+        """Whether any lock of the group is unexpired, which tells that the group consumes in order."""
+        now = self._clock()
+        return any(now - since <= self._max_age for _, since in self._groups.get(group, {}).values())
+
+    def drop_expired(self) -> None:
+        """Forget what nobody renewed, so that groups that went away cost nothing."""
+        now = self._clock()
+        for group, held in list(self._groups.items()):
+            for queue, (_, since) in list(held.items()):
+                if now - since > self._max_age:
+                    del held[queue]
+            if not held:
+                del self._groups[group]

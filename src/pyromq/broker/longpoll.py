@@ -1,0 +1,121 @@
+"""Parked pulls: requests that found nothing and wait for an arrival or for their time to run out.
+
+A parked pull costs one entry in a dictionary and one in a heap; nothing runs while nothing arrives. Waking never
+answers by itself: it hands the pull back to whoever parked it, which runs it again with parking off.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Mapping
+
+QueueKey = tuple[str, int]
+
+SWEEP_INTERVAL_MS = 5_000
+
+
+class ParkedPull:
+    """One waiting request: from which offset it waits, until when, what matches, and how to run it again."""
+
+    __slots__ = ("deadline", "key", "matches", "offset", "resume")
+
+    def __init__(
+        self,
+        key: QueueKey,
+        offset: int,
+        deadline: int,
+        matches: Callable[[int, Mapping[str, str]], bool],
+        resume: Callable[[], None],
+    ) -> None:
+        self.key = key
+        self.offset = offset
+        self.deadline = deadline
+        self.matches = matches
+        self.resume = resume
+
+
+class PullPark:
+    """All parked pulls of a broker, by queue and by deadline."""
+
+    def __init__(self, clock: Callable[[], int], max_offset: Callable[[str, int], int], *, capacity: int) -> None:
+        self._clock = clock
+        self._max_offset = max_offset
+        self._capacity = capacity
+        self._by_queue: dict[QueueKey, dict[int, ParkedPull]] = {}
+        self._by_deadline: list[tuple[int, int, ParkedPull]] = []
+        self._tickets = itertools.count()
+        self._count = 0
+        self._next_sweep = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def full(self) -> bool:
+        """Whether one more pull would pass the bound; it is then answered at once instead."""
+        return self._count >= self._capacity
+
+    def park(self, pull: ParkedPull) -> int:
+        """Keep the pull; returns a ticket for `forget`. The caller has checked `full`."""
+        if len(self._by_deadline) > 2 * self._count + 1024:
+            self._compact()
+        ticket = next(self._tickets)
+        self._by_queue.setdefault(pull.key, {})[ticket] = pull
+        heapq.heappush(self._by_deadline, (pull.deadline, ticket, pull))
+        self._count += 1
+        return ticket
+
+    def forget(self, key: QueueKey, ticket: int) -> None:
+        """Drop a pull whose connection is gone; a ticket that was resumed already is ignored."""
+        waiting = self._by_queue.get(key)
+        if waiting is not None and waiting.pop(ticket, None) is not None:
+            self._count -= 1
+            if not waiting:
+                del self._by_queue[key]
+
+    def arrived(self, key: QueueKey, max_offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
+        """A message was dispatched: resume the pulls of its queue that wait below it and whose filter it matches."""
+        waiting = self._by_queue.get(key)
+        if waiting is None:
+            return
+        woken = [
+            ticket
+            for ticket, pull in waiting.items()
+            if max_offset > pull.offset and pull.matches(tags_code, properties)
+        ]
+        self._resume(key, woken)
+
+    def tick(self) -> None:
+        """Resume what has expired, and every five seconds whatever has anything new at all.
+
+        The second rule moves the offsets of selective filters forward even when nothing they want arrives.
+        """
+        now = self._clock()
+        while self._by_deadline and self._by_deadline[0][0] <= now:
+            _, ticket, pull = heapq.heappop(self._by_deadline)
+            self._resume(pull.key, [ticket])
+        if now >= self._next_sweep:
+            self._next_sweep = now + SWEEP_INTERVAL_MS
+            for key, waiting in list(self._by_queue.items()):
+                newest = self._max_offset(*key)
+                self._resume(key, [ticket for ticket, pull in waiting.items() if newest > pull.offset])
+
+    def resume_all(self) -> None:
+        """Run every parked pull again, for a stop or a change of role."""
+        for key, waiting in list(self._by_queue.items()):
+            self._resume(key, list(waiting))
+
+    def _resume(self, key: QueueKey, tickets: list[int]) -> None:
+        waiting = self._by_queue.get(key)
+        if waiting is None:
+            return
+        pulls = [pull for ticket in tickets if (pull := waiting.pop(ticket, None)) is not None]
+        self._count -= len(pulls)
+        if not waiting:
+            del self._by_queue[key]
+        for pull in pulls:
+            pull.resume()
+
+    def _compact(self) -> None:
+        """Drop the heap entries of pulls that were resumed before their deadline."""
+        self._by_deadline = [item for item in self._by_deadline if item[1] in self._by_queue.get(item[2].key, ())]
+        heapq.heapify(self._by_deadline)

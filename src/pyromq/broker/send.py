@@ -1,0 +1,238 @@
+"""SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: check, store, answer.
+
+A plain send goes through `_serve` top to bottom. Kinds of messages that need more (retries, transactions) add a step,
+which sees the message before it is stored and may rewrite or refuse it.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable
+from functools import partial
+
+from pyromq.broker import perm
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.durability import Durability
+from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.stats import BrokerStats, Stat
+from pyromq.broker.topics import Topics
+from pyromq.protocol import names, sysflag
+from pyromq.protocol.bodies import TopicConfig, TopicFilterType
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.host import pack_host
+from pyromq.protocol.ids import UniqueIdGenerator
+from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
+from pyromq.remoting import Answer, Connection, Handler
+from pyromq.store import BrokerRole, MessageStore, PutMessage, PutResult, PutStatus
+
+CODE_OF_STATUS = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+}
+"""Every other status is SYSTEM_ERROR."""
+
+Step = Callable[[SendMessageHeader, PutMessage, Command], None]
+"""Sees a message whose topic or properties mark it as special, before it is stored; may rewrite it or raise Refused."""
+
+_OWN_PROPERTIES = (Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK)
+
+
+def refusal(result: PutResult) -> Refused:
+    """What a client is told about a message that was not stored."""
+    code = CODE_OF_STATUS.get(result.status, ResponseCode.SYSTEM_ERROR)
+    prefix = "[PC_SYNCHRONIZED]broker busy: " if result.status is PutStatus.OS_PAGE_CACHE_BUSY else ""
+    return Refused(code, f"{prefix}{result.status.name}: {result.reason}")
+
+
+class Sender:
+    """Takes messages from producers."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        store: MessageStore,
+        durability: Durability,
+        stats: BrokerStats,
+        ids: UniqueIdGenerator,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._store = store
+        self._durability = durability
+        self._stats = stats
+        self._ids = ids
+        self._clock = clock
+        self._trace = config.trace_on
+        self._suffix = b""
+        self.steps: list[Step] = []
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.SEND_MESSAGE: partial(self._serve, SendMessageHeader),
+            RequestCode.SEND_MESSAGE_V2: partial(self._serve, SendMessageV2Header),
+            RequestCode.SEND_BATCH_MESSAGE: partial(self._serve, SendMessageV2Header),
+        }
+
+    def _serve(
+        self, header_class: type[SendMessageHeader], request: Command, connection: Connection
+    ) -> Answer | asyncio.Future[Answer]:
+        started = self._clock()
+        header = request.header(header_class)
+        topic = self.check(header, started)
+        message = self._message(header, request, topic, connection)
+        batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
+        if batch:
+            self._check_batch(header.topic)
+            result = self._store.put_batch(message)
+        else:
+            if self.steps and (header.topic[0] == "%" or Property.TRANSACTION_PREPARED in (message.property_map or ())):
+                for step in self.steps:
+                    step(header, message, request)
+            result = self._store.put(message)
+        if not result.stored:
+            raise refusal(result)
+        self.count(message.topic, result)
+        properties = message.property_map or {}
+        answer = SendMessageResponseHeader(
+            msg_id=result.message_id,
+            queue_id=message.queue_id,
+            queue_offset=result.queue_offset,
+            transaction_id=properties.get(Property.UNIQ_KEY),
+            msg_region=self._config.region_id,
+            trace_on=self._config.trace_on,
+        )
+        if self._durability.needed(properties):
+            later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+            self._durability.wait(result, partial(self._answer, request, later, answer, started))
+            return later
+        self._store.stats.put_took(self._clock() - started)
+        return request.reply(ResponseCode.SUCCESS, answer)
+
+    def _answer(
+        self,
+        request: Command,
+        later: asyncio.Future[Answer],
+        answer: SendMessageResponseHeader,
+        started: int,
+        status: PutStatus,
+    ) -> None:
+        """The message is as safe as it was asked to be, or the wait for that is over."""
+        self._store.stats.put_took(self._clock() - started)
+        if not later.done():
+            remark = None if status is PutStatus.PUT_OK else status.name
+            later.set_result(request.reply(CODE_OF_STATUS[status], answer, remark=remark))
+
+    def check(self, header: SendMessageHeader, now: int) -> TopicConfig:
+        """The topic that a message may be stored in, made if it has to be. Raises Refused or ValidationError."""
+        config = self._config
+        if config.broker_role is BrokerRole.SLAVE:
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy, start flow control for a while: this is a slave, send to its master",
+            )
+        if now < config.start_accept_send_request_time_stamp:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {config.start_accept_send_request_time_stamp} (now {now})",
+            )
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            names.check_topic(header.topic)
+            topic = self._create(header)
+        if header.topic in names.FORBIDDEN_TOPICS:
+            names.check_sendable(header.topic)
+        if topic.order and not perm.is_writable(config.broker_permission):
+            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{config.broker_name}] sending message is forbidden")
+        if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal: topic {topic.topic_name} has {topic.write_queue_nums} "
+                f"write and {topic.read_queue_nums} read queues",
+            )
+        return topic
+
+    def count(self, topic: str, result: PutResult) -> None:
+        """Statistics of a stored message or batch."""
+        self._stats.add(Stat.TOPIC_PUT_NUMS, topic, result.count, result.count)
+        self._stats.add(Stat.TOPIC_PUT_SIZE, topic, result.size)
+        self._stats.add(Stat.BROKER_PUT_NUMS, self._config.broker_cluster_name, result.count, result.count)
+
+    def _create(self, header: SendMessageHeader) -> TopicConfig:
+        unit = bool(header.unit_mode)
+        topic = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, unit=unit
+        )
+        if topic is None and names.is_retry_topic(header.topic):
+            topic = self._topics.ensure(header.topic, 1, unit=unit)
+        if topic is None:
+            raise topic_not_exist(header.topic)
+        return topic
+
+    def _message(
+        self, header: SendMessageHeader, request: Command, topic: TopicConfig, connection: Connection
+    ) -> PutMessage:
+        text = header.properties or ""
+        if len(text) > MAX_PROPERTIES:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the properties have {len(text)} characters, more than {MAX_PROPERTIES}",
+            )
+        properties = decode_properties(text)
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(1, topic.write_queue_nums))
+        sys_flag = header.sys_flag
+        if topic.topic_filter_type is TopicFilterType.MULTI_TAG:
+            sys_flag |= sysflag.MULTI_TAGS
+        return PutMessage(
+            header.topic,
+            queue_id,
+            request.body,
+            self._own_properties(text, properties),
+            properties,
+            sys_flag,
+            header.flag,
+            header.born_timestamp,
+            pack_host(connection.peer),
+            None,
+            header.reconsume_times or 0,
+        )
+
+    def _own_properties(self, text: str, properties: dict[str, str]) -> bytes:
+        """The stored property text: the producer's, and what the broker adds to every message."""
+        config = self._config
+        added = {
+            Property.MSG_REGION: config.region_id,
+            Property.TRACE_ON: "true" if config.trace_on else "false",
+            Property.CLUSTER: config.broker_cluster_name,
+        }
+        unique = properties.get(Property.UNIQ_KEY)
+        if unique is None or any(name in properties for name in _OWN_PROPERTIES):
+            properties.pop(Property.POP_CK, None)
+            properties.update(added)
+            properties.setdefault(Property.UNIQ_KEY, unique or self._ids())
+            return encode_properties(properties)
+        if not self._suffix or self._trace != config.trace_on:
+            self._trace = config.trace_on
+            self._suffix = encode_properties(added)
+        properties.update(added)
+        end = b"" if text[-1] == "\x02" else b"\x02"
+        return text.encode() + end + self._suffix
+
+    @staticmethod
+    def _check_batch(topic: str) -> None:
+        if names.is_retry_topic(topic):
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
+        if len(topic) > names.MAX_TOPIC:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {names.MAX_TOPIC}")

@@ -1,0 +1,168 @@
+"""The commit log: all messages of all topics, one after the other (S-01), in files of equal size.
+
+Appends bytes that others encoded and hands out slices; knows records only as far as the blank one that ends a file.
+Invariant: a file that is not full has at least 8 bytes left, so its end can always be marked.
+"""
+
+from concurrent.futures import Executor
+
+from pyromq.protocol.record import pack_blank
+from pyromq.store.config import StoreConfig
+from pyromq.store.errors import DiskFullError, StoreError
+from pyromq.store.files import MappedFiles, file_name
+from pyromq.store.mapped import Bytes, MappedFile
+
+BLANK_SIZE = 8
+
+
+class CommitLog:
+    """`worker`, when given, is a one-thread executor that allocates blocks ahead and deletes files."""
+
+    def __init__(self, config: StoreConfig, worker: Executor | None = None) -> None:
+        self._worker = worker
+        self._mark = -1  # position in the last file at which more blocks should be asked for
+        self.files = MappedFiles(
+            config.commit_log_dir,
+            config.mapped_file_size_commit_log,
+            step=config.allocate_step_commit_log,
+            dispose=self._dispose,
+        )
+        self._last: MappedFile | None = None
+
+    @property
+    def min_offset(self) -> int:
+        """Offset of the oldest byte kept; 0 for an empty log."""
+        return max(self.files.min_offset, 0)
+
+    @property
+    def max_offset(self) -> int:
+        """Offset of the next byte to be written."""
+        last = self._last
+        return last.start + last.position if last is not None else 0
+
+    @property
+    def file_size(self) -> int:
+        return self.files.file_size
+
+    @property
+    def largest_record(self) -> int:
+        return self.files.file_size - BLANK_SIZE
+
+    def load(self) -> None:
+        """Map what is there; recovery then says where it ends with `truncate`. Raises StoreFormatError."""
+        self.files.load()
+        self._last = self.files.last
+
+    def truncate(self, offset: int) -> int:
+        """Forget everything from `offset` on; returns how many stale bytes were zeroed."""
+        if self._worker is not None:
+            self._worker.submit(int).result()  # nothing may work on a file that goes away now
+        zeroed = self.files.truncate(offset)
+        self._last = self.files.last
+        self._mark = -1
+        return zeroed
+
+    def room(self, size: int) -> MappedFile:
+        """The file, with blocks reserved, whose `position` is where a record of `size` bytes goes now.
+
+        Ends the last file with a blank record and opens the next one when it does not fit (S-04). `size` must not be
+        larger than `largest_record`. Raises DiskFullError or OSError; the log is then as it was.
+        """
+        file = self._last
+        if file is None or size + BLANK_SIZE > file.size - file.position:
+            file = self._roll(file, size)
+        end = file.position + size
+        if end > self._mark:
+            self._reserve(file, end)
+        return file
+
+    def has_space(self) -> bool:
+        """Whether the next allocation succeeds; tries it."""
+        file = self._last
+        try:
+            if file is not None and not file.full:
+                file.reserve(min(file.size, max(file.reserved, file.position) + file.step))
+        except DiskFullError:
+            return False
+        return True
+
+    def append_raw(self, offset: int, data: Bytes) -> None:
+        """Append a master's bytes as they are, blank tails included. They must begin at `max_offset`.
+
+        An empty log takes the offset it is given, which must be the start of a file. Raises StoreError otherwise, and
+        DiskFullError.
+        """
+        if self._last is None:
+            if offset % self.file_size:
+                raise StoreError(f"an empty log cannot begin at {offset}, which is not the start of a file")
+            self._last = self.files.extend(offset)
+            self._mark = -1
+        elif offset != self.max_offset:
+            raise StoreError(f"the log ends at {self.max_offset}, bytes for {offset} do not follow")
+        rest = memoryview(data)
+        while rest:
+            file = self._last
+            if file.full:
+                file = self._last = self.files.extend()
+                self._mark = -1
+            piece = rest[: file.size - file.position]
+            self._reserve(file, file.position + len(piece))
+            file.append(piece)
+            rest = rest[len(piece) :]
+
+    def read(self, offset: int, size: int) -> memoryview | None:
+        """`size` bytes from `offset`, if they are all there in one file."""
+        return self.files.view(offset, size)
+
+    def read_raw(self, offset: int, limit: int) -> memoryview | None:
+        """At most `limit` bytes from `offset`, never across a file; None when the offset is not in the log."""
+        file = self.files.find(offset)
+        if file is None or offset >= file.start + file.position:
+            return None
+        begin = offset - file.start
+        return file.view(begin, min(begin + limit, file.position))
+
+    def sync(self) -> None:
+        self.files.sync()
+
+    def close(self) -> None:
+        self.files.close()
+        self._last = None
+
+    def _roll(self, file: MappedFile | None, size: int) -> MappedFile:
+        """Nothing changes unless the next file exists and has blocks for the record."""
+        files = self.files
+        start = file.end if file is not None else 0
+        fresh = MappedFile.create(files.directory / file_name(start), files.file_size, start=start, step=files.step)
+        try:
+            fresh.reserve(size)
+            if file is not None and not file.full:
+                file.reserve(file.position + BLANK_SIZE)
+        except BaseException:
+            fresh.destroy()
+            raise
+        if file is not None and not file.full:
+            file.append(pack_blank(file.size - file.position))
+            file.position = file.size
+        files.files.append(fresh)
+        self._last = fresh
+        self._mark = -1
+        return fresh
+
+    def _reserve(self, file: MappedFile, end: int) -> None:
+        half = file.step // 2
+        if end > file.reserved:
+            file.reserve(end)
+        elif self._worker is not None and file.reserved < file.size and end > file.reserved - half:
+            # In the second half of the reserved stretch: get the next one before it is needed.
+            self._mark = file.reserved
+            self._worker.submit(file.reserve, file.reserved + 1)
+            return
+        ahead = file.reserved < file.size and self._worker is not None
+        self._mark = max(end, file.reserved - half) if ahead else file.reserved
+
+    def _dispose(self, file: MappedFile) -> None:
+        if self._worker is not None:
+            self._worker.submit(file.destroy)
+        else:
+            file.destroy()

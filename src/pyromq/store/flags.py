@@ -1,0 +1,67 @@
+"""Why a store does not accept something at the moment: one bit for each reason, RocketMQ's numbers."""
+
+from enum import IntFlag
+
+
+class Flag(IntFlag):
+    NOT_READABLE = 1 << 0
+    NOT_WRITEABLE = 1 << 1
+    LOGIC_QUEUE_ERROR = 1 << 2
+    INDEX_FILE_ERROR = 1 << 3
+    DISK_FULL = 1 << 4  # the disk is fuller than the warning ratio
+    FENCED = 1 << 5
+    LOGIC_DISK_FULL = 1 << 6
+    NO_SPACE = 1 << 7  # the last allocation for the commit log failed; ours, RocketMQ has no such bit
+
+
+_REASONS = {
+    Flag.NOT_READABLE: "reading is switched off",
+    Flag.NOT_WRITEABLE: "writing is switched off after an I/O error or by an administrator",
+    Flag.LOGIC_QUEUE_ERROR: "a consume queue cannot be written",
+    Flag.INDEX_FILE_ERROR: "the index cannot be written",
+    Flag.DISK_FULL: "the disk is fuller than diskSpaceWarningLevelRatio",
+    Flag.FENCED: "another broker is the master now",
+    Flag.LOGIC_DISK_FULL: "no disk space left for consume queues",
+    Flag.NO_SPACE: "no disk space left for the commit log",
+}
+
+
+class RunningFlags:
+    """The bits that are set. Zero means that everything works."""
+
+    __slots__ = ("bits",)
+
+    def __init__(self) -> None:
+        self.bits = 0
+
+    def set(self, flag: Flag) -> bool:
+        """Returns whether it was clear before, so that the caller logs a change once."""
+        before, self.bits = self.bits, self.bits | flag
+        return before != self.bits
+
+    def clear(self, flag: Flag) -> bool:
+        """Returns whether it was set before."""
+        before, self.bits = self.bits, self.bits & ~flag
+        return before != self.bits
+
+    def has(self, flag: Flag) -> bool:
+        return bool(self.bits & flag)
+
+    @property
+    def readable(self) -> bool:
+        return not self.bits & Flag.NOT_READABLE
+
+    @property
+    def writeable(self) -> bool:
+        return not self.bits & ~Flag.NOT_READABLE
+
+    @property
+    def queue_writeable(self) -> bool:
+        """Whether consume queues may be written. Full logs do not stop them: they must keep up with the log."""
+        return not self.bits & (
+            Flag.NOT_WRITEABLE | Flag.LOGIC_QUEUE_ERROR | Flag.INDEX_FILE_ERROR | Flag.LOGIC_DISK_FULL
+        )
+
+    def reason(self) -> str:
+        """In words, why writes are refused."""
+        return "; ".join(text for flag, text in _REASONS.items() if self.bits & flag) or "nothing is wrong"

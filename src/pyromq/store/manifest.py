@@ -1,0 +1,50 @@
+"""What was certainly on disk at some moment: a log offset, and how long each queue was when everything below it was
+dispatched. Written after queues and index were synced; recovery starts there and sees which queues lost entries since.
+
+RocketMQ has no such file and ignores it. Without one, or with a damaged one, recovery goes by the checkpoint's times.
+"""
+
+import logging
+import os
+from contextlib import suppress
+from pathlib import Path
+from zlib import crc32
+
+import msgspec
+
+from pyromq.store.mapped import sync_directory
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "pyromq.manifest"
+
+
+class Manifest(msgspec.Struct):
+    """Everything below `offset` is in log, queues and index on disk; `queues` has max offsets by topic and queue id."""
+
+    offset: int
+    queues: dict[str, dict[int, int]]
+
+    def write(self, root: Path) -> None:
+        """Replace the file in one step and make it durable. Raises OSError."""
+        body = msgspec.json.encode(self)
+        temporary = root / f"{FILE_NAME}.tmp"
+        with temporary.open("wb") as file:
+            file.write(f"{crc32(body):08x}\n".encode() + body)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(root / FILE_NAME)
+        sync_directory(root)
+
+    @classmethod
+    def read(cls, root: Path) -> "Manifest | None":
+        """None when there is no file, or none that can be believed."""
+        try:
+            check, _, body = (root / FILE_NAME).read_bytes().partition(b"\n")
+        except FileNotFoundError:
+            return None
+        if check == f"{crc32(body):08x}".encode():
+            with suppress(msgspec.MsgspecError):
+                return msgspec.json.decode(body, type=cls)
+        log.warning("%s is damaged and ignored", root / FILE_NAME)
+        return None

@@ -1,0 +1,448 @@
+"""The message store: one object that opens a directory, takes messages, gives them back and looks after itself.
+
+One thread owns a store, and all methods belong to it. `put` only appends; whether a message is on disk is a second,
+separate question (`when_durable`, `wait_durable`), so that one fsync can serve everybody who waits. Work that blocks
+(fsync, allocating, deleting) runs in two threads of the store. `tick` must be called a few times a second.
+
+    with MessageStore(StoreConfig(store_path_root_dir=path)) as store:
+        result = store.put_durably(PutMessage("orders", 0, b"..."))
+        messages = store.get("orders", 0, result.queue_offset, 32).messages()
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pyromq.protocol.host import Host, pack_host, unpack_host
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.names import is_system_topic
+from pyromq.store.appending import Appender, Hook
+from pyromq.store.checkpoint import Checkpoint
+from pyromq.store.commitlog import CommitLog
+from pyromq.store.config import BrokerRole, StoreConfig
+from pyromq.store.dispatch import Dispatcher, Listener
+from pyromq.store.errors import StoreClosedError, StoreError
+from pyromq.store.flags import Flag, RunningFlags
+from pyromq.store.flush import Flusher, Post
+from pyromq.store.index import Index
+from pyromq.store.lock import StoreLock, mark_running
+from pyromq.store.lookup import Lookup, QueryResult
+from pyromq.store.mapped import Bytes
+from pyromq.store.offsettime import Boundary
+from pyromq.store.putting import PutMessage, PutResult, PutStatus
+from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.reading import MAX_BYTES, GetResult, GetStatus, Reader, RecordFilter, TagFilter
+from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
+from pyromq.store.retention import Retention, used_ratio
+from pyromq.store.stats import StoreStats
+from pyromq.store.upkeep import Upkeep
+from pyromq.store.walk import Walker
+
+log = logging.getLogger(__name__)
+
+DEFAULT_HOST = Host("127.0.0.1", 10911)
+
+
+def wall_clock() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
+
+
+class MessageStore:
+    """A store directory, usable between `open` and `close`.
+
+    `clock` gives Unix milliseconds. `post` runs a function in the owner's thread, soon; an asyncio program passes
+    `loop.call_soon_threadsafe`, without it completions run during `wait_durable`, `get` and `tick`. `store_host` is the
+    broker's address, which is part of message ids.
+    """
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        *,
+        clock: Callable[[], int] = wall_clock,
+        post: Post | None = None,
+        store_host: Host = DEFAULT_HOST,
+        disk_usage: Callable[[Path], float] = used_ratio,
+    ) -> None:
+        self.config = config
+        self.clock = clock
+        self.flags = RunningFlags()
+        self.stats = StoreStats(clock())
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="pyromq-store-worker")
+        self.commit_log = CommitLog(config, self._worker)
+        self.queues = ConsumeQueues(config.consume_queue_dir, config)
+        self.index = Index(config.index_dir, config, clock) if config.message_index_enable else None
+        self.checkpoint = Checkpoint(config.checkpoint_path)
+        self._dispatcher = Dispatcher(self.queues, self.index, self.flags)
+        self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
+        self._appender = Appender(
+            config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
+        )
+        self._reader = Reader(config, self.commit_log, self.queues)
+        self._lookup = Lookup(self.commit_log, self.queues, self.index)
+        self.retention = Retention(
+            config,
+            self.commit_log.files,
+            self.queues,
+            self.index,
+            self.flags,
+            clock=clock,
+            dispatched=lambda: self._dispatcher.position,
+            disk_usage=disk_usage,
+        )
+        self._upkeep = Upkeep(
+            config,
+            self._worker,
+            self.commit_log,
+            self.queues,
+            self.index,
+            self.checkpoint,
+            self._dispatcher,
+            self._flusher,
+            self.flags,
+            self.stats,
+            self.retention,
+        )
+        self._lock = StoreLock(config.lock_path)
+        self._appender.store_host = pack_host(store_host)
+
+    # -- life --
+
+    def open(self) -> None:
+        """Lock, load, recover, accept messages.
+
+        Raises StoreLockedError when another process has the store, StoreFormatError when the directory is not one that
+        can be opened safely (nothing is changed then), StoreError when it cannot be written.
+        """
+        config = self.config
+        try:
+            config.store_path_root_dir.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{config.store_path_root_dir} cannot be created: {error.strerror}") from error
+        self._lock.acquire()
+        try:
+            self._load()
+        except OSError as error:
+            self._abandon()
+            raise StoreError(f"the store in {config.store_path_root_dir} cannot be opened: {error}") from error
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _load(self) -> None:
+        config = self.config
+        check_layout(config)
+        clean = not config.abort_path.exists()
+        self.commit_log.load()
+        check_not_half_copied(config, self.commit_log)
+        self.checkpoint.load()
+        self.queues.load()
+        if self.index is not None:
+            self.index.load(None if clean else self.checkpoint.index_timestamp)
+        mark_running(config.abort_path)
+        recovery = Recovery(config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher)
+        recovery.run(clean=clean)
+        self._flusher.start(self.commit_log.max_offset)
+        self._upkeep.start(self.clock())
+        self._appender.accepting = True
+
+    def close(self) -> None:
+        """Flush everything and let go. Closing twice is harmless; slices handed out stay readable."""
+        if not self._appender.accepting:
+            return
+        self._appender.accepting = False
+        self._flusher.stop()
+        durable = self._flusher.flush()
+        self._worker.shutdown(wait=True)
+        in_order = durable and not self._dispatcher.waiting and not self.flags.has(Flag.NOT_WRITEABLE)
+        try:
+            if in_order:
+                self._upkeep.save()
+        except (OSError, StoreError) as error:
+            in_order = False
+            log.warning("the store could not be saved completely and will be recovered at the next start: %s", error)
+        finally:
+            self._abandon(in_order=in_order)
+
+    def _abandon(self, *, in_order: bool = False) -> None:
+        self._worker.shutdown(wait=True)
+        try:
+            if self.index is not None:
+                self.index.close()
+            self.queues.close()
+            self.commit_log.close()
+            if in_order:
+                self.config.abort_path.unlink(missing_ok=True)
+        finally:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def tick(self) -> None:
+        """Do what is due: completions, expired waits, queue flush, checkpoint, retention. A few times a second."""
+        self._check_open()
+        self._upkeep.tick(self.clock())
+
+    # -- writing --
+
+    @property
+    def store_host(self) -> Host:
+        """The broker's address, which is part of message ids. Set it before the first put."""
+        return unpack_host(self._appender.store_host)
+
+    @store_host.setter
+    def store_host(self, host: Host) -> None:
+        self._appender.store_host = pack_host(host)
+
+    def put(self, message: PutMessage) -> PutResult:
+        """Append one message and return at once; refusals are a status. See `when_durable` for waiting."""
+        return self._appender.put(message)
+
+    def put_batch(self, message: PutMessage) -> PutResult:
+        """Append all messages of a batch body with consecutive offsets, as one unit."""
+        return self._appender.put_batch(message)
+
+    def when_durable(self, result: PutResult, done: Callable[[PutStatus], None]) -> bool:
+        """Call `done` in the owner's thread when a message is on disk (PUT_OK) or was not in time (FLUSH_DISK_TIMEOUT).
+
+        Returns False, without calling, when there is nothing to wait for: the message was refused, or the flush type is
+        ASYNC_FLUSH. `result.status` is the answer then.
+        """
+        if not self.config.sync_flush or not result.stored:
+            return False
+        self._flusher.when_flushed(
+            result.end, lambda durable: done(PutStatus.PUT_OK if durable else PutStatus.FLUSH_DISK_TIMEOUT)
+        )
+        return True
+
+    def wait_durable(self, result: PutResult, timeout: float | None = None) -> PutResult:
+        """Block until the message is on disk, whatever the flush type; sets the status if it takes too long."""
+        if result.stored and not self._flusher.wait(result.end, timeout or self.config.sync_flush_timeout / 1000):
+            result.status = PutStatus.FLUSH_DISK_TIMEOUT
+        return result
+
+    def put_durably(self, message: PutMessage) -> PutResult:
+        """`put` and `wait_durable`, for programs without an event loop."""
+        return self.wait_durable(self.put(message))
+
+    def flush(self) -> None:
+        """Block until everything appended so far is on disk."""
+        self._check_open()
+        if not self._flusher.flush():
+            raise StoreError(f"the commit log cannot be flushed: {self._flusher.failure}")
+
+    def add_hook(self, hook: Hook) -> None:
+        """Have `hook` see, rewrite or refuse each message before it is stored."""
+        self._appender.hooks.append(hook)
+
+    def add_listener(self, listener: Listener) -> None:
+        """Have `listener` told about each message that becomes visible to readers."""
+        self._dispatcher.listeners.append(listener)
+
+    # -- reading --
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int = MAX_BYTES,
+        tag_filter: TagFilter | None = None,
+        record_filter: RecordFilter | None = None,
+    ) -> GetResult:
+        """Messages of a queue from `offset` on, within the limits of the configuration."""
+        self._check_open()
+        if self._flusher.synced > self._flusher.flushed:
+            self._flusher.settle()
+        if not self.flags.readable:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset)
+        result = self._reader.get(
+            topic,
+            queue_id,
+            offset,
+            max_count,
+            max_bytes=max_bytes,
+            tag_filter=tag_filter,
+            record_filter=record_filter,
+        )
+        if result.count:
+            self.stats.get_found += 1
+            self.stats.get_transferred += result.count
+        else:
+            self.stats.get_missed += 1
+        return result
+
+    def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message is there and near enough to the end of the log to be in the page cache."""
+        return self._reader.in_memory(topic, queue_id, queue_offset)
+
+    def record_at(self, physical_offset: int, size: int | None = None) -> memoryview | None:
+        """The record that begins at a place in the log, None when none does."""
+        return self._lookup.record_at(physical_offset, size)
+
+    def message_at(self, physical_offset: int) -> ReceivedMessage | None:
+        """The same, decoded."""
+        return self._lookup.message_at(physical_offset)
+
+    def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> QueryResult:
+        """Newest records of a topic with a key or unique key, stored within [begin, end] ms."""
+        return self._lookup.query(topic, key, max_count, begin, end)
+
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """The queue offset for a store time; see `Boundary` for what lies between two messages."""
+        return self._lookup.offset_by_time(topic, queue_id, timestamp, boundary)
+
+    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
+        """When the message at a queue offset was stored, -1 when there is none."""
+        return self._lookup.store_time(topic, queue_id, queue_offset)
+
+    def earliest_time(self, topic: str | None = None, queue_id: int = 0) -> int:
+        """When the oldest message kept, of a queue or of the whole store, was stored; -1 without any."""
+        return self._lookup.earliest_time(topic, queue_id)
+
+    # -- queues --
+
+    def topics(self) -> list[str]:
+        """Topics that have a queue, sorted."""
+        return sorted(self.queues.topics())
+
+    def queue_ids(self, topic: str) -> list[int]:
+        return self.queues.queue_ids(topic)
+
+    def min_offset(self, topic: str, queue_id: int) -> int:
+        """Offset of the oldest message kept in a queue; 0 for a queue that does not exist."""
+        queue = self.queues.get(topic, queue_id)
+        return queue.min_offset if queue is not None else 0
+
+    def max_offset(self, topic: str, queue_id: int, *, committed: bool = True) -> int:
+        """Offset that the next message of a queue will have; `committed`: of those that readers can see."""
+        if not committed:
+            return self._appender.next_offset(topic, queue_id)
+        queue = self.queues.get(topic, queue_id)
+        return queue.max_offset if queue is not None else 0
+
+    def delete_topic(self, topic: str) -> int:
+        """Delete the queues of a topic; its numbering begins at 0 again. Returns how many queues there were."""
+        self._check_open()
+        self._dispatcher.discard(topic)
+        self._appender.forget(topic)
+        deleted = self.queues.delete(topic)
+        if deleted:
+            self._upkeep.save_soon()  # recovery must not begin before the deletion and bring the queues back
+        return deleted
+
+    def delete_unused_topics(self, keep: Iterable[str]) -> list[str]:
+        """Delete the queues of all topics that are neither in `keep` nor the system's own; returns their names."""
+        kept = set(keep)
+        unused = [topic for topic in self.topics() if topic not in kept and not is_system_topic(topic)]
+        for topic in unused:
+            self.delete_topic(topic)
+        return unused
+
+    # -- the log --
+
+    @property
+    def min_physical_offset(self) -> int:
+        return self.commit_log.min_offset
+
+    @property
+    def max_physical_offset(self) -> int:
+        return self.commit_log.max_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Everything below is on disk."""
+        return self._flusher.synced
+
+    @property
+    def confirm_offset(self) -> int:
+        """Everything below may be seen by readers and sent to slaves."""
+        return self._flusher.synced if self.config.sync_flush else self.commit_log.max_offset
+
+    @property
+    def dispatched_offset(self) -> int:
+        """Everything below is in queues and index."""
+        return self._dispatcher.position
+
+    @property
+    def dispatch_behind(self) -> int:
+        """Bytes of the log that are not in queues and index yet."""
+        return self.commit_log.max_offset - self._dispatcher.position
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """Store time of the newest record; 0 without any."""
+        return self._dispatcher.last_timestamp
+
+    @property
+    def role(self) -> BrokerRole:
+        """May be changed while the store is open; a slave takes raw bytes only."""
+        return self._appender.role
+
+    @role.setter
+    def role(self, role: BrokerRole) -> None:
+        self._appender.role = role
+        self._appender.forget()
+
+    def read_raw(self, offset: int, max_bytes: int) -> memoryview | None:
+        """Bytes of the log for a slave, within one file and below `confirm_offset`; None if there are none."""
+        left = self.confirm_offset - offset
+        return self.commit_log.read_raw(offset, min(max_bytes, left)) if left > 0 else None
+
+    def append_raw(self, offset: int, data: Bytes) -> None:
+        """A slave's append: a master's bytes as they are, dispatched here. They must begin at `max_physical_offset`.
+
+        Raises StoreError for bytes that do not follow or when this store is not a slave, DiskFullError.
+        """
+        self._check_open()
+        if self.role is not BrokerRole.SLAVE:
+            raise StoreError("only a slave takes bytes of another log")
+        self.commit_log.append_raw(offset, data)
+        if self.config.sync_flush:
+            self._flusher.wake()
+        else:
+            self._follow()
+
+    def truncate(self, offset: int) -> None:
+        """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
+        self._check_open()
+        with self._flusher.hold:
+            self._dispatcher.forget(offset)
+            self.queues.truncate_to(offset)
+            self.commit_log.truncate(offset)
+            self._flusher.reset(offset)
+        self._appender.forget()
+
+    def _follow(self) -> None:
+        """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""
+        end = self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
+        start = max(self._dispatcher.position, self.commit_log.min_offset)
+        walker = Walker(self.commit_log.files, start, verify_crc=False, end=end)
+        self._dispatcher.follow(walker, self.config.delays)
+
+    def _on_flushed(self, offset: int) -> None:
+        if self.role is BrokerRole.SLAVE:
+            self._follow()
+        elif self.config.sync_flush:
+            self._dispatcher.advance(offset)
+
+    def _on_flush_failure(self) -> None:
+        self.flags.set(Flag.NOT_WRITEABLE)
+
+    def _check_open(self) -> None:
+        if not self._appender.accepting:
+            raise StoreClosedError("the store is not open")

@@ -1,0 +1,193 @@
+"""Reading by queue offset: which entries, which limits, which status. Nothing is decoded or copied here.
+
+The limits keep one answer small and one call short: bytes and counts differ for records that are in memory and those
+that probably have to come from disk.
+"""
+
+import os
+import struct
+from collections.abc import Callable, Iterator
+from enum import Enum
+
+import msgspec
+
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.record import decode_records
+from pyromq.store.commitlog import CommitLog
+from pyromq.store.config import ENTRY_SIZE, BrokerRole, StoreConfig
+from pyromq.store.consumequeue import ConsumeQueue
+from pyromq.store.offsettime import FILLER_SIZE
+from pyromq.store.queuetable import ConsumeQueues
+
+_ENTRY = struct.Struct(">qiq")
+MAX_BYTES = 128 << 20
+MIN_BYTES = 100
+
+
+class GetStatus(Enum):
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_RESET = "OFFSET_RESET"
+
+
+class GetResult(msgspec.Struct):
+    """What a read found. `chunks` are slices of mapped memory holding whole records, neighbours in one piece."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int = 0
+    max_offset: int = 0
+    chunks: list[memoryview] = []
+    count: int = 0
+    size: int = 0
+    queue_offsets: list[int] = []
+    """Queue offset of each message found."""
+    suggest_slave: bool = False
+    """The reader is so far behind that its messages are no longer in memory."""
+
+    def records(self) -> Iterator[memoryview]:
+        """Each record by itself."""
+        for chunk in self.chunks:
+            position = 0
+            while position < len(chunk):
+                size = int.from_bytes(chunk[position : position + 4])
+                yield chunk[position : position + size]
+                position += size
+
+    def messages(self) -> list[ReceivedMessage]:
+        """The messages, decoded. Raises RecordError if one cannot be."""
+        return [message for chunk in self.chunks for message in decode_records(chunk)]
+
+
+TagFilter = Callable[[int], bool]
+"""Decides on the tag code of a queue entry, before the record is touched."""
+RecordFilter = Callable[[memoryview], bool]
+"""Decides on the whole record, after the tag filter."""
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class Reader:
+    """Reads queues of one store."""
+
+    def __init__(
+        self, config: StoreConfig, commit_log: CommitLog, queues: ConsumeQueues, memory: int | None = None
+    ) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._resident = (memory or _physical_memory()) * config.access_message_in_memory_max_ratio // 100
+        self._min_examined = config.max_filter_message_size // ENTRY_SIZE
+        self._in_memory = config.max_transfer_bytes_on_message_in_memory, config.max_transfer_count_on_message_in_memory
+        self._on_disk = config.max_transfer_bytes_on_message_in_disk, config.max_transfer_count_on_message_in_disk
+        self._correct_offsets = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int = MAX_BYTES,
+        tag_filter: TagFilter | None = None,
+        record_filter: RecordFilter | None = None,
+    ) -> GetResult:
+        """Messages of a queue from `offset` on."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(offset, 0))
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            status, following = GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(offset, 0)
+        elif offset < low:
+            status, following = GetStatus.OFFSET_TOO_SMALL, self._corrected(offset, low)
+        elif offset == high:
+            status, following = GetStatus.OFFSET_OVERFLOW_ONE, offset
+        elif offset > high:
+            status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
+        else:
+            max_bytes = min(max(max_bytes, MIN_BYTES), MAX_BYTES)
+            return self._collect(queue, offset, max_count, max_bytes, tag_filter, record_filter)
+        return GetResult(status, following, low, high)
+
+    def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message exists and is so near the end of the log that it counts as being in memory."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
+            return False
+        physical, _, _ = _ENTRY.unpack(queue.entries(queue_offset, 1))
+        return bool(self._log.max_offset - physical <= self._resident)
+
+    def _corrected(self, asked: int, correct: int) -> int:
+        """A slave may lag behind: it does not tell consumers to go elsewhere unless configured to."""
+        return correct if self._correct_offsets else asked
+
+    def _collect(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        max_bytes: int,
+        tag_filter: TagFilter | None,
+        record_filter: RecordFilter | None,
+    ) -> GetResult:
+        entries = queue.entries(offset, max(self._min_examined, max_count))
+        result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [])
+        if not entries:
+            result.next_offset = self._corrected(offset, queue.next_file(offset))
+            return result
+        result.status = GetStatus.NO_MATCHED_MESSAGE
+        log_end, log_begin = self._log.max_offset, self._log.min_offset
+        count = size = 0
+        offsets: list[int] = []
+        run_begin = run_end = last = -1  # records that follow each other in the log become one slice
+        examined = offset
+        for physical, record_size, code in _ENTRY.iter_unpack(entries):
+            byte_limit, count_limit = self._on_disk if log_end - physical > self._resident else self._in_memory
+            if count and (
+                count >= max_count
+                or count >= count_limit
+                or size + record_size > max_bytes
+                or size + record_size > byte_limit
+            ):
+                break
+            examined += 1
+            if record_size == FILLER_SIZE or record_size <= 0:
+                continue
+            if tag_filter is not None and not tag_filter(code):
+                continue
+            if physical < log_begin or physical + record_size > log_end:
+                if not count:
+                    result.status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if record_filter is not None:
+                record = self._log.read(physical, record_size)
+                if record is None or not record_filter(record):
+                    continue
+            if physical != run_end or physical % self._log.file_size == 0:
+                self._add_chunk(result, run_begin, run_end)
+                run_begin = physical
+            last = run_end = physical + record_size
+            offsets.append(examined - 1)
+            count += 1
+            size += record_size
+        self._add_chunk(result, run_begin, run_end)
+        result.next_offset = examined
+        if count:
+            result.status = GetStatus.FOUND
+            result.count, result.size, result.queue_offsets = count, size, offsets
+            result.suggest_slave = log_end - last > self._resident
+        return result
+
+    def _add_chunk(self, result: GetResult, begin: int, end: int) -> None:
+        if begin >= 0 and (chunk := self._log.read(begin, end - begin)) is not None:
+            result.chunks.append(chunk)

@@ -1,0 +1,206 @@
+"""Making a store whole after it was opened: where the log ends, what queues and index still lack, what is too much.
+
+Rules that keep data safe: nothing is destroyed because something else is missing; the end of the log is the end of its
+last sound record; everything behind it is zeroed, so that stale bytes are never taken for messages later; queues and
+index follow the log, never the other way round. What had to be repaired is logged in one sentence.
+"""
+
+import logging
+
+from pyromq.protocol import sysflag
+from pyromq.store.checkpoint import Checkpoint
+from pyromq.store.commitlog import CommitLog
+from pyromq.store.config import StoreConfig
+from pyromq.store.dispatch import Dispatcher, dispatch_of
+from pyromq.store.errors import DiskFullError, StoreFormatError
+from pyromq.store.index import Index
+from pyromq.store.manifest import Manifest
+from pyromq.store.mapped import MappedFile
+from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.walk import LogRecord, Walker
+
+log = logging.getLogger(__name__)
+
+_FOREIGN = {
+    "config/rdb": "it keeps its settings in RocksDB",
+    "config/topics": "it keeps its settings in RocksDB",
+    "consumequeue_rocksdb": "it keeps its queues in RocksDB",
+    "rocksdbstore": "it keeps its queues in RocksDB",
+    "batchconsumequeue": "it has topics with batch queues",
+    "compaction": "it has compacted topics",
+}
+
+
+def check_layout(config: StoreConfig) -> None:
+    """Refuse a directory that this store would misread. Changes nothing. Raises StoreFormatError."""
+    root = config.store_path_root_dir
+    for name, why in _FOREIGN.items():
+        path = root / name
+        if path.is_dir() and any(child.is_file() for child in path.rglob("*")):
+            raise StoreFormatError(f"{root} cannot be opened: {why} ({path}), which is not supported")
+    for parent in (root, config.commit_log_dir):
+        if any(parent.glob("dledger-*")):
+            raise StoreFormatError(f"{root} cannot be opened: its commit log was written by DLedger, another format")
+
+
+def check_not_half_copied(config: StoreConfig, commit_log: CommitLog) -> None:
+    """An empty commit log beside queues is a half-copied store, or a wrong path: refuse it. Raises StoreFormatError."""
+    queues = config.consume_queue_dir
+    if not len(commit_log.files) and queues.is_dir() and any(path.is_file() for path in queues.glob("*/*/*")):
+        raise StoreFormatError(
+            f"{config.commit_log_dir} has no commit log but {queues} has queues: nothing was changed; "
+            f"bring the commit log back, or delete the queues to begin anew"
+        )
+
+
+class Recovery:
+    """Brings log, queues and index into agreement. `run` once, after all of them are loaded."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        checkpoint: Checkpoint,
+        dispatcher: Dispatcher,
+    ) -> None:
+        self._config = config
+        self._log = commit_log
+        self._queues = queues
+        self._index = index
+        self._checkpoint = checkpoint
+        self._dispatcher = dispatcher
+        self._delays = config.delays
+        self._entered = 0  # queue entries that were missing
+        self._last_timestamp = 0
+
+    def run(self, *, clean: bool) -> None:
+        """Recover; `clean` says that the store was closed in order.
+
+        Raises StoreFormatError when the log makes no sense at all, DiskFullError when queues cannot be rebuilt.
+        """
+        if not len(self._log.files):
+            return
+        manifest = Manifest.read(self._config.store_path_root_dir)
+        begin = self._log.min_offset
+        dispatched = self._queues.max_physical_offset
+        excess = self._queues.truncate_to(self._log.max_offset)
+        if clean:
+            start = self._start_after_stop(dispatched)
+        elif manifest is not None and begin <= manifest.offset <= self._log.max_offset:
+            start = manifest.offset
+        else:
+            start = self._start_after_crash()
+        if not self._queues.whole or excess or (manifest is not None and not clean and self._behind(manifest)):
+            start = begin
+        walker = self._walk(start)
+        if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
+            walker = self._walk_all()
+        end = walker.position
+        if end == begin and walker.fault and (len(self._log.files) > 1 or dispatched > begin):
+            raise StoreFormatError(
+                f"{self._log.files.directory} does not begin with a message ({walker.fault}): nothing was changed"
+            )
+        excess += self._queues.truncate_to(end)
+        if excess and start > begin:
+            walker = self._walk_all()  # they said they knew records which they did not
+        self._cut(end, walker.fault, clean=clean, excess=excess)
+
+    def _behind(self, manifest: Manifest) -> bool:
+        """Whether a queue has fewer entries than it once had on disk."""
+        return any(
+            self._next_offset((topic, queue_id)) < count
+            for topic, queues in manifest.queues.items()
+            for queue_id, count in queues.items()
+        )
+
+    def _walk_all(self) -> Walker:
+        log.warning("consume queues lack entries: they are rebuilt from the whole log")
+        return self._walk(self._log.min_offset)
+
+    def _walk(self, start: int) -> Walker:
+        """Dispatch whatever is missing from `start` on; all over from the beginning when more than that is missing."""
+        whole = start <= self._log.min_offset
+        walker = Walker(self._log.files, start, verify_crc=self._config.check_crc_on_recover)
+        indexed = self._index.max_physical_offset if self._index is not None else 1 << 62
+        known: dict[tuple[str, int], int] = {}  # end of the last record that a queue has
+        for record in walker:
+            self._last_timestamp = record.store_timestamp
+            key = record.topic, record.queue_id
+            reach = known.get(key)
+            if reach is None:
+                queue = self._queues.get(*key)
+                reach = known[key] = queue.max_physical_offset if queue is not None else -1
+            end = record.offset + record.size
+            missing = end > reach and record.sys_flag & sysflag.TRANSACTION_MASK in (0, sysflag.COMMIT)
+            if not missing and record.offset <= indexed:
+                continue
+            if missing:
+                if not whole and record.queue_offset > self._next_offset(key):
+                    return self._walk_all()
+                self._entered += 1
+                known[key] = end
+            if not self._dispatcher.redo(dispatch_of(record, self._delays)):
+                raise DiskFullError(
+                    f"no space to rebuild the consume queues in {self._config.consume_queue_dir}: free some space"
+                )
+        return walker
+
+    def _next_offset(self, key: tuple[str, int]) -> int:
+        queue = self._queues.get(*key)
+        return queue.max_offset if queue is not None else 0
+
+    def _start_after_stop(self, dispatched: int) -> int:
+        """After an orderly stop all is dispatched and synced, so the log ends about where the queues say it does.
+
+        The queue that reaches farthest is believed when it points at a sound record; otherwise nothing is.
+        """
+        for queue in self._queues:
+            if queue.max_physical_offset == dispatched:
+                entry = queue.entry(queue.max_offset - 1)
+                if entry is not None and entry[0] >= self._log.min_offset and entry[0] + entry[1] == dispatched:
+                    walker = Walker(self._log.files, entry[0], verify_crc=True, end=dispatched)
+                    if [(record.offset, record.size) for record in walker] == [entry[:2]]:
+                        return entry[0]
+        return self._log.min_offset
+
+    def _start_after_crash(self) -> int:
+        """The newest file whose first record had certainly reached disk and queues before the crash, else the first."""
+        safe = self._checkpoint.recovery_time(with_index=self._config.message_index_safe)
+        for file in reversed(self._log.files.files):
+            first = self._first_record(file)
+            if first is not None and 0 < first.store_timestamp <= safe:
+                return file.start
+        return self._log.min_offset
+
+    def _first_record(self, file: MappedFile) -> LogRecord | None:
+        return next(iter(Walker(self._log.files, file.start, verify_crc=True, end=file.end)), None)
+
+    def _cut(self, end: int, fault: str | None, *, clean: bool, excess: int) -> None:
+        repairs = []
+        if self._entered:
+            repairs.append(f"{self._entered} queue entries were missing and are entered again")
+        if excess:
+            repairs.append(f"{excess} queues pointed behind the end and are cut")
+        files = len(self._log.files)
+        zeroed = self._log.truncate(end)
+        if zeroed:
+            repairs.append(
+                f"an incomplete end was removed ({fault})" if fault else "stale bytes at the end were removed"
+            )
+        if removed := files - len(self._log.files):
+            repairs.append(f"{removed} files behind the end were removed")
+        self._log.sync()
+        self._queues.flush(True)
+        self._queues.correct_min(self._log.min_offset)
+        self._dispatcher.position = end
+        self._dispatcher.last_timestamp = self._last_timestamp
+        if repairs or not clean:
+            log.warning(
+                "the store in %s was %sstopped in order; its log ends at %d; %s",
+                self._config.store_path_root_dir,
+                "" if clean else "not ",
+                end,
+                "; ".join(repairs) or "nothing had to be repaired",
+            )

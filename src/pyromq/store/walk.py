@@ -1,0 +1,152 @@
+"""Walking the log record by record: what recovery and the dispatch of replicated bytes have in common.
+
+Tight on purpose: an abnormal start reads everything that may not have reached the disk. Records with IPv4 hosts, which
+are nearly all, are taken apart here; the rest goes through `protocol.record`, which owns the layout.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from zlib import crc32
+
+import msgspec
+
+from pyromq.protocol import sysflag
+from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.record import MAGIC_V1, MAX_SHORT_TOPIC, Blank, RecordError, check_record
+from pyromq.store.files import MappedFiles
+from pyromq.store.mapped import MappedFile
+
+# size, magic, body CRC, queue id, queue offset, physical offset, system flag, store time, body length
+_HEAD = Struct(">3ii4x2qi16xq20xi")
+_MIN_SIZE = 91
+_BODY = 88
+_MAX_TOPICS = 1 << 14
+
+
+class LogRecord(msgspec.Struct, gc=False):
+    """Where a record is and whose it is; its properties are read only when asked for."""
+
+    file: MappedFile
+    offset: int
+    size: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    sys_flag: int
+    store_timestamp: int
+    properties_at: int
+    """Position in the file at which the text of the properties begins; it reaches to the end of the record."""
+
+    def properties(self) -> dict[str, str]:
+        end = self.offset - self.file.start + self.size
+        return decode_properties(self.file.raw[self.properties_at : end])
+
+
+class Walker:
+    """Iterates over the sound records from `start` on, file after file, up to `end` or the first that is not sound.
+
+    Afterwards `position` is the end of the last sound record (behind a blank: the start of the next file), and `fault`
+    says in words why the walk ended there, None at the end of the log.
+    """
+
+    def __init__(self, files: MappedFiles, start: int, *, verify_crc: bool, end: int | None = None) -> None:
+        self._files = files
+        self._verify_crc = verify_crc
+        self._end = end
+        self._topics: dict[bytes, str] = {}
+        self.position = start
+        self.fault: str | None = None
+
+    def __iter__(self) -> Iterator[LogRecord]:
+        while True:
+            file = self._files.find(self.position)
+            if file is None or (self._end is not None and self.position >= self._end):
+                return
+            limit = file.position if self._end is None else min(file.position, self._end - file.start)
+            yield from self._walk_file(file, limit)
+            if self.position != file.end:
+                return
+
+    def _walk_file(self, file: MappedFile, limit: int) -> Iterator[LogRecord]:
+        view = file.view(0, limit)
+        while self.position < file.start + limit:
+            yield from self._quickly(file, view, limit)
+            at = self.position - file.start
+            if at >= limit:
+                return
+            record = self._slowly(file, view, at, limit)
+            if record is None:
+                return
+            self.position = record.offset + record.size
+            yield record
+
+    def _quickly(self, file: MappedFile, view: memoryview, limit: int) -> Iterator[LogRecord]:
+        """Plain records, up to the first that is anything else."""
+        raw, start = file.raw, file.start
+        verify_crc, topics = self._verify_crc, self._topics
+        unpack = _HEAD.unpack_from
+        at = self.position - start
+        while at + _MIN_SIZE <= limit:
+            size, magic, crc, queue_id, queue_offset, physical, sys_flag, timestamp, body_size = unpack(raw, at)
+            end = at + size
+            topic_at = at + _BODY + body_size
+            if (
+                magic != MAGIC_V1
+                or physical != start + at
+                or sys_flag & sysflag.HOSTS_MASK
+                or end > limit
+                or body_size < 0
+                or topic_at + 3 > end
+            ):
+                return
+            topic_size = raw[topic_at]
+            text_at = topic_at + topic_size + 3
+            if topic_size > MAX_SHORT_TOPIC or text_at > end:
+                return
+            if raw[text_at - 2] << 8 | raw[text_at - 1] != end - text_at:
+                return
+            if verify_crc and crc32(view[at + _BODY : topic_at]) & 0x7FFFFFFF != crc:
+                return
+            name = raw[topic_at + 1 : text_at - 2]
+            topic = topics.get(name)
+            if topic is None:
+                try:
+                    topic = self._topic(name)
+                except UnicodeDecodeError:
+                    return
+            self.position = start + end
+            yield LogRecord(file, physical, size, topic, queue_id, queue_offset, sys_flag, timestamp, text_at)
+            at = end
+
+    def _slowly(self, file: MappedFile, view: memoryview, at: int, limit: int) -> LogRecord | None:
+        """What is at a place where no plain record is: another kind of record, the end of the file, or nothing."""
+        try:
+            found = check_record(view, at, limit, verify_crc=self._verify_crc)
+        except RecordError as error:
+            self.fault = None if not any(view[at : at + 8]) else str(error)
+            return None
+        if isinstance(found, Blank):
+            if limit == file.size:  # otherwise its filler has not all arrived: the walk goes on from here then
+                self.position = file.end
+            return None
+        if found.physical_offset != file.start + at:
+            self.fault = f"the record at {file.start + at} says it belongs to {found.physical_offset}"
+            return None
+        text_at = at + found.size - len(found.properties)
+        return LogRecord(
+            file,
+            found.physical_offset,
+            found.size,
+            found.topic,
+            found.queue_id,
+            found.queue_offset,
+            found.sys_flag,
+            found.store_timestamp,
+            text_at,
+        )
+
+    def _topic(self, name: bytes) -> str:
+        if len(self._topics) >= _MAX_TOPICS:
+            self._topics.clear()
+        topic = self._topics[name] = name.decode()
+        return topic

@@ -24,7 +24,8 @@ class ConsumeQueues:
         self._least = config.flush_consume_queue_least_pages * _PAGE
         self._descriptors = Descriptors(config.max_open_queue_files)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
-        self._whole = True
+        self.whole = True
+        """Whether all files were there; if not, the whole log has to be entered again."""
 
     def __iter__(self) -> Iterator[ConsumeQueue]:
         return iter(list(self._queues.values()))
@@ -63,7 +64,10 @@ class ConsumeQueues:
         return {topic for topic, _ in self._queues}
 
     def load(self) -> None:
-        """Find the queues on disk. Raises StoreFormatError when they were written with another file size."""
+        """Find the queues on disk and the end of each. Sets `whole` to False when files were missing or cut.
+
+        Raises StoreFormatError when they were written with another file size.
+        """
         if not self._root.is_dir():
             return
         for topic in sorted(path for path in self._root.iterdir() if path.is_dir()):
@@ -72,13 +76,8 @@ class ConsumeQueues:
                 if not (name.isascii() and name.isdigit() and str(int(name)) == name and directory.is_dir()):
                     continue
                 queue = self._queues[topic.name, int(name)] = self._make(topic.name, int(name))
-                self._whole &= queue.load()
-
-    def recover(self) -> bool:
-        """Find the end of each queue. False when files were missing or cut: then enter the whole log again."""
-        for queue in self._queues.values():
-            queue.recover()
-        return self._whole
+                self.whole &= queue.load()
+                queue.recover()
 
     def truncate_to(self, physical_end: int) -> int:
         """Drop entries of records that do not lie below a place in the log; returns in how many queues."""

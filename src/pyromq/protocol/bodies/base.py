@@ -51,7 +51,7 @@ def decode_as(shape: type[T], data: Data, *, limit: int = MAX_INPUT) -> T:
     """
     raw = as_bytes(data, limit)
     renamed: Mapping[str, str] = getattr(shape, "renamed", {})
-    if not (b"$ref" in raw or any(name.encode() in raw for name in renamed)):
+    if not (b"$ref" in raw or any(f'"{name}"'.encode() in raw for name in renamed)):
         try:
             return _decoder(shape).decode(raw)
         except (msgspec.MsgspecError, ValueError, RecursionError):

@@ -22,9 +22,7 @@ from pyromq.protocol.lenient import MAX_INPUT, dumps
 from pyromq.protocol.lenient.reader import as_bytes
 from pyromq.protocol.versions import CURRENT
 
-MAX_INFLATED = 4 * MAX_INPUT
-
-_ZLIB = 0x78  # first byte of a zlib stream with the usual window; no JSON text starts with it
+_ZLIB = b"\x78"  # first byte of a zlib stream with the usual window; no JSON text starts with it
 _FIRST_REGISTER_BODY = 37  # versions below send a bare topic table
 _FIRST_MAPPING = 413  # versions from here on append the mapping section
 _LENGTH = struct.Struct(">i")
@@ -55,7 +53,7 @@ class RegisterBrokerBody(Body):
         Raises `BodyError`, also for a stream that inflates to more than four times `limit`.
         """
         raw = as_bytes(data, limit)
-        if compressed or raw[:1] == b"\x78":
+        if compressed or raw[:1] == _ZLIB:
             return cls._from_parts(_inflate(raw, 4 * limit))
         if version < _FIRST_REGISTER_BODY:
             return cls(topics=TopicConfigTable.decode(raw, limit=limit))

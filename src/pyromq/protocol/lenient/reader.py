@@ -175,13 +175,11 @@ class _Reader:
 
 def _check_depth(value: object) -> None:
     level = [value]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(MAX_DEPTH):
         inner: list[object] = []
         for item in level:
-            if isinstance(item, dict):
-                inner.extend(item.values())
-            elif isinstance(item, list):
-                inner.extend(item)
+            children = item.values() if isinstance(item, dict) else item if isinstance(item, list) else ()
+            inner.extend(child for child in children if isinstance(child, dict | list))
         if not inner:
             return
         level = inner

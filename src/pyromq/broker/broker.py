@@ -16,8 +16,10 @@ from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
 from pyromq.broker.heartbeats import Heartbeats
+from pyromq.broker.http import HttpServer, Page
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
+from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
@@ -87,6 +89,7 @@ class Broker:
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
+        self._http_address: Address | None = None
         self._undo = contextlib.AsyncExitStack()
 
     @property
@@ -105,6 +108,11 @@ class Broker:
         if self._address is None:
             raise RuntimeError("the broker has not been started")
         return str(self._address)
+
+    @property
+    def http_address(self) -> str | None:
+        """Where metrics and health are served, None when they are not."""
+        return str(self._http_address) if self._http_address is not None else None
 
     async def start(self) -> None:
         """Load and recover, listen, register. When this returns, the broker accepts messages.
@@ -148,8 +156,21 @@ class Broker:
         self._begin_periodic_work()
         undo.push_async_callback(self.registration.unregister)
         await self.registration.register()
+        await self._start_http()
         await check_reachable(self._address)
         log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
+
+    async def _start_http(self) -> None:
+        if self.config.http_port >= 0:
+            metrics = BrokerMetrics(self)
+            http = HttpServer({"/metrics": lambda: Page(metrics.page(), CONTENT_TYPE), "/health": self._health})
+            self._undo.push_async_callback(http.stop)
+            self._http_address = await http.start(self.config.host, self.config.http_port)
+
+    def _health(self) -> Page:
+        if self.store.flags.writeable:
+            return Page(b"ok\n")
+        return Page(f"{self.store.flags.reason()}\n".encode(), status="503 Service Unavailable")
 
     def _save(self) -> None:
         for table in (self.topics, self.groups, self.offsets):

@@ -176,6 +176,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._groups)
 
+    def clients(self) -> Iterator[Client]:
+        """All members of all groups."""
+        for members in self._groups.values():
+            yield from members.values()
+
     def register(self, group: str, client: Client) -> None:
         """Enter or refresh a member."""
         self._groups.setdefault(group, {})[client.connection] = client

@@ -90,11 +90,11 @@ class ConsumerOffsets:
 
     def topics_of(self, group: str) -> set[str]:
         """Topics the group has offsets in."""
-        return {topic for topic, owner in self._keys() if owner == group}
+        return {topic for topic, owner in self.pairs() if owner == group}
 
     def groups_of(self, topic: str) -> set[str]:
         """Groups that have offsets in the topic."""
-        return {owner for name, owner in self._keys() if name == topic}
+        return {owner for name, owner in self.pairs() if name == topic}
 
     def clone(self, source: str, target: str, topic: str) -> None:
         """Give the target group the source's offsets in the topic."""
@@ -142,7 +142,8 @@ class ConsumerOffsets:
         if self._commits % self._version_step == 0:
             self.version = self.version.next(self._clock())
 
-    def _keys(self) -> Iterator[tuple[str, str]]:
+    def pairs(self) -> Iterator[tuple[str, str]]:
+        """Topic and group of everything stored."""
         for key in self._table:
             topic, separator, group = key.partition("@")
             if separator:

@@ -5,7 +5,7 @@ seconds. Nothing is persisted.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from pyromq.protocol.bodies import BrokerStatsData, BrokerStatsItem
@@ -68,6 +68,12 @@ class BrokerStats:
         """Everything counted for the key since the broker started."""
         item = self._items.get((stat, key))
         return item.total if item else 0
+
+    def totals(self, stat: Stat) -> Iterator[tuple[str, int]]:
+        """Every key that ever counted for this, with its total."""
+        for (name, key), item in self._items.items():
+            if name == stat:
+                yield key, item.total
 
     def per_second(self, stat: Stat, key: str) -> float:
         """The rate over the last minute."""

@@ -11,7 +11,9 @@ import typer
 from typer.core import TyperGroup
 
 COMMANDS = {
+    "standalone": "pyromq.cli.standalone",
     "namesrv": "pyromq.cli.namesrv",
+    "broker": "pyromq.cli.broker",
 }
 
 

@@ -1,0 +1,90 @@
+"""A few read-only pages over HTTP: metrics for Prometheus, health for whoever restarts processes.
+
+Just enough of HTTP/1.1 for GET: one request per connection, bounded in size and time. Nothing here changes anything.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ssl import SSLContext
+
+from pyromq.remoting import Address, ConnectError
+
+log = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT = 10.0
+MAX_HEAD = 16 * 1024
+MAX_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is sent back."""
+
+    body: bytes
+    content_type: str = "text/plain; charset=utf-8"
+    status: str = "200 OK"
+
+
+Pages = Mapping[str, Callable[[], Page]]
+
+
+class HttpServer:
+    """Serves pages by path."""
+
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
+        self._server: asyncio.Server | None = None
+        self._open = 0
+
+    async def start(self, host: str, port: int, tls: SSLContext | None = None) -> Address:
+        """Listen; port 0 takes a free one. Raises ConnectError."""
+        try:
+            self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_HEAD, ssl=tls)
+        except OSError as error:
+            raise ConnectError(f"cannot listen on {host}:{port} for HTTP: {error.strerror}") from error
+        return Address(host, self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening. Does nothing when not started."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.close()
+            await server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._open += 1
+        try:
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                if self._open > MAX_CONNECTIONS:
+                    page = Page(b"too many connections, try again\n", status="503 Service Unavailable")
+                    method = "GET"
+                else:
+                    method, page = self._page(await reader.readuntil(b"\r\n\r\n"))
+                head = (
+                    f"HTTP/1.1 {page.status}\r\nContent-Type: {page.content_type}\r\n"
+                    f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
+                )
+                writer.write(head.encode() + (b"" if method == "HEAD" else page.body))
+                await writer.drain()
+        except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            log.debug("an HTTP request was dropped: %s", error)
+        finally:
+            self._open -= 1
+            writer.close()
+
+    def _page(self, head: bytes) -> tuple[str, Page]:
+        method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
+        path = rest.partition(" ")[0].partition("?")[0]
+        if method not in {"GET", "HEAD"}:
+            return method, Page(b"only GET is served here\n", status="405 Method Not Allowed")
+        make = self._pages.get(path)
+        if make is None:
+            known = "\n".join(self._pages)
+            return method, Page(f"no such page; there are:\n{known}\n".encode(), status="404 Not Found")
+        try:
+            return method, make()
+        except Exception:
+            log.exception("the page %s failed", path)
+            return method, Page(b"the page failed, the log says why\n", status="500 Internal Server Error")

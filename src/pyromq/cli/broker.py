@@ -1,0 +1,44 @@
+"""`pyromq broker`: run a broker in the foreground."""
+
+import json as jsonlib
+import os
+from typing import Annotated
+
+import typer
+
+from pyromq.broker.broker import Broker
+from pyromq.broker.config import BrokerConfig
+from pyromq.cli import logs
+from pyromq.cli.flags import settings_command
+from pyromq.cli.running import run
+
+app = typer.Typer()
+
+
+@app.command("broker")
+@settings_command(BrokerConfig)
+def broker(
+    config: BrokerConfig,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON with the address, once ready.")] = False,
+    log_level: logs.Level = logs.LogLevel.INFO,
+    log_format: logs.Format = logs.LogFormat.TEXT,
+) -> None:
+    """Run a broker until SIGTERM or SIGINT.
+
+    Settings come from the defaults, then the property file (-c), then environment variables (PYROMQ_BROKER_NAME …),
+    then the flags below. Apache's broker.conf loads as it is.
+    """
+    logs.configure(log_level, log_format)
+    server = Broker(config)
+
+    def announce() -> None:
+        if json:
+            facts = {"broker": server.address, "http": server.http_address, "pid": os.getpid()}
+            typer.echo(jsonlib.dumps(facts))
+        else:
+            servers = ", ".join(config.namesrv_addr) or "no name server"
+            typer.echo(
+                f"The broker {config.broker_name} accepts requests at {server.address}, registered with {servers}"
+            )
+
+    run(server, announce)

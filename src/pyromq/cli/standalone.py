@@ -1,0 +1,54 @@
+"""`pyromq standalone`: a name server and a broker in one process, for development, tests and small installations."""
+
+import json as jsonlib
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pyromq.broker.standalone import Standalone
+from pyromq.cli import logs
+from pyromq.cli.running import run
+
+app = typer.Typer()
+
+
+@app.command("standalone")
+def standalone(
+    data: Annotated[Path, typer.Option(help="Folder of everything that is kept.")] = Path("pyromq-data"),
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    namesrv_port: Annotated[int, typer.Option(help="Port of the name server; 0 takes a free one.")] = 9876,
+    broker_port: Annotated[int, typer.Option(help="Port of the broker; 0 takes a free one.")] = 10911,
+    http_port: Annotated[int, typer.Option(help="Port of /metrics and /health; 0 takes a free one, -1 none.")] = 8090,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Allow a wider bind without authentication.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print one line of JSON with the addresses, once ready.")
+    ] = False,
+    log_level: logs.Level = logs.LogLevel.INFO,
+    log_format: logs.Format = logs.LogFormat.TEXT,
+) -> None:
+    """Run a name server and a broker until SIGTERM or SIGINT.
+
+    Everything is kept in one folder; the next start with the same folder goes on from there.
+    """
+    logs.configure(log_level, log_format)
+    server = Standalone(
+        data, host=host, namesrv_port=namesrv_port, broker_port=broker_port, http_port=http_port, insecure=insecure
+    )
+
+    def announce() -> None:
+        if json:
+            facts = {
+                "namesrv": server.namesrv_address,
+                "broker": server.broker_address,
+                "http": server.http_address,
+                "pid": os.getpid(),
+            }
+            typer.echo(jsonlib.dumps(facts))
+            return
+        typer.echo(f"Ready. Clients connect to {server.namesrv_address} (broker {server.broker_address}).")
+        if server.http_address:
+            typer.echo(f"Metrics at http://{server.http_address}/metrics. Data in {data.absolute()}. Ctrl-C stops.")
+
+    run(server, announce)

@@ -5,7 +5,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
@@ -49,7 +49,7 @@ def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Calla
     return decorate
 
 
-def fail(text: str, *, code: int = 1) -> Any:
+def fail(text: str, *, code: int = 1) -> NoReturn:
     """Say what is wrong on standard error and end the command."""
     typer.echo(f"pyromq: {text}", err=True)
     sys.exit(code)

@@ -52,4 +52,4 @@ class NamesrvConfig(ServerSettings):
     max_topics: int = option(50_000, "Topics in the route table; registrations leave out what is beyond.", minimum=1)
     max_brokers: int = option(1_000, "Broker addresses in the route table; further brokers are refused.", minimum=1)
     max_queue_entries: int = option(1_000_000, "Pairs of topic and broker name in the route table.", minimum=1)
-    max_kv_entries: int = option(100_000, "Entries in the key-value configuration.", minimum=0)
+    max_kv_entries: int = option(10_000, "Entries in the key-value configuration.", minimum=0)

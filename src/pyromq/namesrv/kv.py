@@ -20,6 +20,8 @@ ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 """Namespace of ordered topics: topic → `broker-a:4;broker-b:4`."""
 MAX_KEY = 255
 MAX_VALUE = 64 * 1024
+MAX_TEXT = 8 * 1024 * 1024
+"""Bytes of the whole file, so that any part of it fits into one answer."""
 
 
 class KVError(PyroMQError):
@@ -27,7 +29,7 @@ class KVError(PyroMQError):
 
 
 class KVConfig:
-    """namespace → key → value, bounded in entries and in the size of each."""
+    """namespace → key → value; entries, the size of each and of all are bounded."""
 
     def __init__(self, path: Path, *, max_entries: int) -> None:
         self._path = path
@@ -76,8 +78,14 @@ class KVConfig:
         table = {name: dict(known) for name, known in self._table.items() if name != namespace}
         if values:
             table[namespace] = values
+        text = KVConfigTable(config_table=table).encode()
+        if len(text) > MAX_TEXT:
+            raise ValidationError(
+                f"the key-value configuration would have {len(text)} bytes, more than {MAX_TEXT}; delete something",
+                ResponseCode.SYSTEM_ERROR,
+            )
         try:
-            await asyncio.to_thread(write_config, self._path, KVConfigTable(config_table=table).encode())
+            await asyncio.to_thread(write_config, self._path, text)
         except OSError as error:
             # The answer goes to a remote caller, whom paths do not concern; the log has it.
             log.exception("cannot write %s", self._path)

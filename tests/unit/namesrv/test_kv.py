@@ -126,3 +126,17 @@ def test_sizes_and_count_are_bounded(path: Path) -> None:
         await kv.put("n", "b", "1")
 
     asyncio.run(run())
+
+
+def test_the_whole_file_is_bounded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        kv = opened(path)
+        await kv.put("n", "a", "x" * 100)
+        monkeypatch.setattr(kv_module, "MAX_TEXT", 200)
+        with pytest.raises(ValidationError, match="more than 200"):
+            await kv.put("n", "b", "x" * 100)
+        assert kv.get("n", "b") is None
+        await kv.delete("n", "a")
+        await kv.put("n", "b", "x" * 100)
+
+    asyncio.run(run())

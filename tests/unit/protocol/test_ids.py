@@ -1,5 +1,7 @@
 """Offset ids and unique ids, with the values that other clients compute."""
 
+import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -135,11 +137,24 @@ def test_months_begin_at_local_midnight_whatever_the_season() -> None:
     assert parse_unique_id(generate()).month_ms == clock.now - (Clock(2024, 3, 1).now - 3_600_000)
 
 
-def test_the_zone_of_this_machine_is_the_default() -> None:
-    clock = Clock(2024, 7, 17, 12)
-    offset = parse_unique_id(UniqueIdGenerator("10.0.0.9", 1, 1, clock)()).month_ms
-    start = datetime.fromtimestamp((clock.now - offset) / 1000, UTC).astimezone()
-    assert (start.day, start.hour, start.minute, start.second) == (1, 0, 0, 0)
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The machine stands in Berlin, where clocks changed on 2024-03-31."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+def test_the_zone_of_this_machine_is_the_default(berlin: None) -> None:
+    clock = Clock(2024, 3, 31, 12)
+    generate = UniqueIdGenerator("10.0.0.9", 1, 1, clock)
+    assert parse_unique_id(generate()).month_ms == clock.now - (Clock(2024, 3, 1).now - 3_600_000)
+    clock.now = Clock(2024, 3, 31, 21, 59, 59).now
+    assert parse_unique_id(generate()).month_ms == 31 * 86_400_000 - 3_600_000 - 1000
+    clock.now += 1000
+    assert parse_unique_id(generate()).month_ms == 0
 
 
 def test_counter_wraps_and_ids_stay_distinct() -> None:

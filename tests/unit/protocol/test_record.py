@@ -309,6 +309,13 @@ def test_wrong_lengths_inside_a_record_tell_its_size() -> None:
         peek_record(bits, 0)
 
 
+def test_topic_length_of_v1_is_a_signed_byte() -> None:
+    long = encode_record(stored(b"x", topic="t" * 200))
+    broken = (len(long) - 1).to_bytes(4) + MAGIC_V1.to_bytes(4, signed=True) + long[8:89] + long[90:]
+    with pytest.raises(RecordError, match="topic of 200 bytes"):
+        peek_record(broken, 0)
+
+
 def test_topics_must_be_text() -> None:
     host = pack_host(("10.0.0.1", 1))
     record = pack_record(b"\xff\xfe", b"x", b"", 0, 0, 0, 0, host, 0, host)

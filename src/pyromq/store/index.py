@@ -60,7 +60,7 @@ class Index:
         self._clock = clock
         self._hasher = KeyHasher()
         self._pending: list[tuple[str, str | None, str | None, int, int]] = []
-        self._hashed: list[tuple[int, int, int]] = []
+        self._hashed: list[tuple[int, int, int]] = []  # not empty only after a full disk
         self._files: list[IndexFile] = []
         self._mapped: list[IndexFile] = []
         self.max_physical_offset = -1
@@ -104,7 +104,7 @@ class Index:
         """
         if physical_offset <= self.max_physical_offset:
             return
-        if len(self._pending) >= _MAX_PENDING:
+        if len(self._pending) >= _MAX_PENDING or self._hashed:
             self.drain()
         self._pending.append((topic, unique_key, keys, physical_offset, store_timestamp))
         self.max_physical_offset = physical_offset
@@ -130,7 +130,7 @@ class Index:
 
         Times are known to the second, so a record may lie up to a second outside: look at what you load.
         """
-        if self._pending:
+        if self._pending or self._hashed:
             with suppress(DiskFullError):  # what cannot be written yet cannot be found yet
                 self.drain()
         if not self._files:

@@ -102,6 +102,8 @@ class QueueFiles:
         """
         starts = []
         whole = True
+        if not self.directory.is_dir():
+            return whole
         with os.scandir(self.directory) as listing:
             for item in listing:
                 if not (item.name.isascii() and item.name.isdigit() and len(item.name) == _NAME_LENGTH):

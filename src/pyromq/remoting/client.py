@@ -21,9 +21,6 @@ from pyromq.remoting.limits import Limits
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
 
-SILENCE = 1.0
-"""A time-out of at least this length in which nothing at all arrived says that the connection is dead."""
-
 
 class Client:
     """Sends requests to addresses (`host:port`) and serves what the peers ask in turn with `handlers`.
@@ -149,10 +146,10 @@ class Client:
             hook.after(command, response, address)
         return connection, response
 
-    @staticmethod
-    def _judge_silence(connection: Connection, call: Call) -> None:
-        if call.timeout >= SILENCE and call.peer_was_silent:
-            connection.abort(f"nothing arrived for {call.timeout:g} s while a request waited")
+    def _judge_silence(self, connection: Connection, call: Call) -> None:
+        # Somebody may hold the peer's address without answering; a new connection finds out.
+        if call.timeout >= self.limits.silence and call.peer_was_silent:
+            connection.abort(f"nothing arrived for {call.timeout:.3g} s while a request waited")
 
     async def _drained(self, connection: Connection, command: Command, deadline: float) -> None:
         try:

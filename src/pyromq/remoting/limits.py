@@ -39,6 +39,8 @@ class Limits:
     """A frame that has begun must end within this time."""
     handshake_timeout: float = 10.0
     """From the first byte of a PROXY header or TLS handshake to its end."""
+    silence: float = 1.0
+    """A client's call that timed out after at least this long, with nothing at all arriving, ends its connection."""
     connect_timeout: float = 3.0
     """Name resolution, TCP connect and TLS handshake of a client."""
     reconnect_backoff: float = 1.0

@@ -67,8 +67,13 @@ class Outbox:
             self.size += len(frames)
 
     def flush_soon(self) -> None:
-        """Flush in this turn of the event loop, together with what else is queued until then."""
-        if not self._scheduled:
+        """Flush in this turn of the event loop, together with what else is queued until then; at once when it is much.
+
+        A caller that never lets the loop turn must still find out that the peer does not read.
+        """
+        if self.size >= JOIN_MAX:
+            self.flush()
+        elif not self._scheduled:
             self._scheduled = True
             asyncio.get_running_loop().call_soon(self._scheduled_flush)
 

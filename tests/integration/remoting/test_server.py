@@ -1,6 +1,7 @@
 """The server over real sockets: many peers, bad peers, slow peers, limits."""
 
 import asyncio
+import resource
 import socket
 
 import pytest
@@ -82,6 +83,12 @@ def test_large_views_arrive_whole(run: Run) -> None:
 def test_a_thousand_connections(run: Run) -> None:
     async def main() -> None:
         peers = 1000
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft < 4 * peers:
+            # Both ends of each connection live in this process.
+            if hard < 4 * peers:
+                pytest.skip(f"needs {4 * peers} open files, the limit is {hard}")
+            resource.setrlimit(resource.RLIMIT_NOFILE, (4 * peers, hard))
         async with serving() as (server, address):
             host, port = Address.parse(address)
             loop = asyncio.get_running_loop()

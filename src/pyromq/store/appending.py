@@ -11,11 +11,13 @@ from pyromq.protocol import sysflag
 from pyromq.protocol.batch import iter_batch
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import V4_SIZE
-from pyromq.protocol.names import RETRY_PREFIX
+from pyromq.protocol.names import RETRY_PREFIX, SCHEDULE_TOPIC
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties
 from pyromq.protocol.record import pack_record
+from pyromq.protocol.tags import tags_code
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
+from pyromq.store.consumequeue import ConsumeQueue
 from pyromq.store.dispatch import Dispatch, Dispatcher, code_of
 from pyromq.store.errors import DiskFullError
 from pyromq.store.flags import Flag, RunningFlags
@@ -32,22 +34,35 @@ RECORD_SLACK = 64 << 10
 MAX_TOPIC = 127
 MAX_TOPIC_V2 = 255
 
+_INNER_BATCH = sysflag.INNER_BATCH
+_TRANSACTION = sysflag.TRANSACTION_MASK
+_COMMIT = sysflag.COMMIT
+_V4_HOSTS = 2 * V4_SIZE
+_PUT_OK = PutStatus.PUT_OK
+_INNER_BATCH_REFUSED = PutResult(
+    PutStatus.MESSAGE_ILLEGAL, reason="inner batches need a topic with batch queues, which are not supported"
+)
+
 Hook = Callable[[PutMessage], PutResult | None]
 """Sees a message before it is stored and may rewrite it; a result refuses it."""
 
 
 class Tail:
-    """The end of one queue as the append path sees it, ahead of the queue file by what is not dispatched yet."""
+    """The end of one queue as the append path sees it, ahead of the queue by what is not dispatched yet."""
 
-    __slots__ = ("next_offset", "topic")
+    __slots__ = ("fixed_size", "next_offset", "queue", "scheduled", "topic")
 
-    def __init__(self, topic: bytes, next_offset: int) -> None:
-        self.topic = topic
-        self.next_offset = next_offset
+    def __init__(self, topic: str, queue: ConsumeQueue) -> None:
+        self.topic = topic.encode()
+        self.queue = queue
+        self.next_offset = queue.max_offset
+        self.fixed_size = FIXED_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC)
+        """Bytes of a record besides body and properties, with IPv4 hosts."""
+        self.scheduled = topic == SCHEDULE_TOPIC
 
 
 class Appender:
-    """Stores messages. `accepting` is False before `open` and after `close`."""
+    """Stores messages, between `start` and `stop`."""
 
     def __init__(
         self,
@@ -64,6 +79,7 @@ class Appender:
         self._log = commit_log
         self._queues = queues
         self._dispatcher = dispatcher
+        self._waiting = dispatcher.waiting
         self._flusher = flusher
         self._flags = flags
         self._stats = stats
@@ -71,13 +87,30 @@ class Appender:
         self._delays = config.delays
         self._max_body = config.max_message_size
         self._max_record = min(config.max_message_size + RECORD_SLACK, commit_log.largest_record)
+        self._surely_small = min(MAX_PROPERTIES, self._max_body, self._max_record)
         self._max_waiting = config.max_flush_waiters
+        # Where messages may go without asking again. Empty whenever the store as a whole takes none.
         self._tails: dict[tuple[str, int], Tail] = {}
-        self.role = config.broker_role
+        self._role = config.broker_role
         self.accepting = False
         self.store_host = b""
         self.hooks: list[Hook] = []
-        self.last_timestamp = 0
+
+    def start(self) -> None:
+        self.accepting = True
+
+    def stop(self) -> None:
+        self.accepting = False
+        self._tails.clear()
+
+    @property
+    def role(self) -> BrokerRole:
+        return self._role
+
+    @role.setter
+    def role(self, role: BrokerRole) -> None:
+        self._role = role
+        self._tails.clear()
 
     def next_offset(self, topic: str, queue_id: int) -> int:
         """The queue offset that the next message of a queue gets."""
@@ -98,90 +131,94 @@ class Appender:
     def put(self, message: PutMessage) -> PutResult:
         """Append one message. Never raises for what the message is; see `PutResult.status` and `reason`."""
         tail = self._tails.get((message.topic, message.queue_id))
-        if self._flags.bits or tail is None or not self.accepting or self._dispatcher.waiting >= self._max_waiting:
-            refusal = self._refusal(message)
-            if refusal is not None:
-                return self._refuse(refusal)
+        if tail is None or self._flags.bits or self.hooks or len(self._waiting) >= self._max_waiting:
+            admitted = self._admit(message)
+            if isinstance(admitted, PutResult):
+                return self._refuse(admitted)
+            tail = admitted
         properties = message.property_map
         if properties is None:
             properties = decode_properties(message.properties)
-        if self.hooks or "INNER_NUM" in properties or message.sys_flag & sysflag.INNER_BATCH:
-            refusal = self._inner_batch(message, properties) or self._hooked(message)
-            if refusal is not None:
-                return self._refuse(refusal)
-            properties = message.property_map or decode_properties(message.properties)
-            tail = None
-        if tail is None:
-            tail = self._tail(message.topic, message.queue_id)
-
-        body, text, topic = message.body, message.properties, tail.topic
-        born_host, store_host = message.born_host, message.store_host or self.store_host
-        size = FIXED_SIZE + len(body) + len(topic) + len(text)
-        sys_flag = message.sys_flag & ~sysflag.HOSTS_MASK
-        if len(topic) > MAX_TOPIC:
-            size += 1
-        if len(born_host) != V4_SIZE:
-            size += 12
-            sys_flag |= sysflag.BORN_V6
-        if len(store_host) != V4_SIZE:
-            size += 12
-            sys_flag |= sysflag.STORE_V6
-        if len(text) > MAX_PROPERTIES or len(body) > self._max_body or size > self._max_record:
-            return self._refuse(self._oversize(len(text), len(body), size))
+        sys_flag = message.sys_flag
+        if sys_flag & _INNER_BATCH or "INNER_NUM" in properties:
+            return self._refuse(_INNER_BATCH_REFUSED)
+        body, text, born_host, store_host = message.body, message.properties, message.born_host, message.store_host
+        if store_host is None:
+            store_host = self.store_host
+        size = tail.fixed_size + len(body) + len(text) + len(born_host) + len(store_host) - _V4_HOSTS
+        if size > self._surely_small and (refusal := self._oversize(len(text), len(body), size)) is not None:
+            return self._refuse(refusal)
 
         try:
             file = self._log.room(size)
         except (DiskFullError, OSError) as error:
             return self._refuse(self._no_room(error))
-        kind = sys_flag & sysflag.TRANSACTION_MASK
-        counted = kind in (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
+        kind = sys_flag & _TRANSACTION
+        counted = not kind or kind == _COMMIT
         queue_offset = tail.next_offset if counted else 0
-        offset = file.start + file.position
-        timestamp = self.last_timestamp = self._clock()
-        record = pack_record(
-            topic,
-            body,
-            text,
+        position = file.position
+        offset = file.start + position
+        timestamp = self._clock()
+        try:
+            record = pack_record(
+                tail.topic,
+                body,
+                text,
+                message.queue_id,
+                queue_offset,
+                offset,
+                timestamp,
+                store_host,
+                message.born_timestamp,
+                born_host,
+                sys_flag,
+                message.flag,
+                message.reconsume_times,
+                message.prepared_transaction_offset,
+            )
+        except MessageError as error:
+            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)))
+        end = position + size
+        file.raw[position:end] = record
+        file.position = end
+        if counted:
+            tail.next_offset = queue_offset + 1
+        if tail.scheduled:
+            code = code_of(message.topic, properties, timestamp, self._delays)
+        else:
+            tags = properties.get("TAGS")
+            code = tags_code(tags) if tags else 0
+        entry = Dispatch(
+            message.topic,
             message.queue_id,
             queue_offset,
             offset,
+            size,
+            code,
             timestamp,
-            store_host,
-            message.born_timestamp,
-            born_host,
             sys_flag,
-            message.flag,
-            message.reconsume_times,
-            message.prepared_transaction_offset,
-        )
-        file.append(record)
-        if counted:
-            tail.next_offset = queue_offset + 1
-        code = code_of(message.topic, properties, timestamp, self._delays)
-        entry = Dispatch(
-            message.topic, message.queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties
+            properties,
+            tail.queue,
         )
         if self._sync:
-            self._dispatcher.hold(entry)
+            self._waiting.append(entry)
             self._flusher.wake()
         else:
             self._dispatcher.add(entry)
-        self._stats.put_count += 1
-        self._stats.put_bytes += size
-        return PutResult(PutStatus.PUT_OK, offset, size, queue_offset, timestamp, store_host)
+        stats = self._stats
+        stats.put_count += 1
+        stats.put_bytes += size
+        return PutResult(_PUT_OK, offset, size, queue_offset, timestamp, store_host)
 
     def put_batch(self, message: PutMessage) -> PutResult:
         """Expand a producer's batch into records with consecutive offsets and append them as one."""
-        refusal = self._refusal(message) or self._batch_refusal(message) or self._hooked(message)
-        if refusal is not None:
+        tail = self._admit(message)
+        if isinstance(tail, PutResult):
+            return self._refuse(tail)
+        if (refusal := self._batch_refusal(message)) is not None:
             return self._refuse(refusal)
-        tail = self._tail(message.topic, message.queue_id)
-        topic, born_host, store_host = tail.topic, message.born_host, message.store_host or self.store_host
-        sys_flag = sysflag.with_hosts(
-            message.sys_flag, born_v6=len(born_host) != V4_SIZE, store_v6=len(store_host) != V4_SIZE
-        )
-        fixed = FIXED_SIZE + len(topic) + (len(topic) > MAX_TOPIC)
-        fixed += len(born_host) + len(store_host) - 2 * V4_SIZE
+        born_host, store_host = message.born_host, message.store_host or self.store_host
+        fixed = tail.fixed_size + len(born_host) + len(store_host) - _V4_HOSTS
         try:
             items = [(item.flag, item.body, bytes(item.properties)) for item in iter_batch(message.body)]
         except MessageError as error:
@@ -197,13 +234,15 @@ class Appender:
             file = self._log.room(total)
         except (DiskFullError, OSError) as error:
             return self._refuse(self._no_room(error))
-        timestamp = self.last_timestamp = self._clock()
+        timestamp = self._clock()
         first, begin = tail.next_offset, file.start + file.position
         offset, records, entries = begin, [], []
         for number, (flag, body, text) in enumerate(items, first):
+            properties = decode_properties(text)
+            size = fixed + len(body) + len(text)
             records.append(
                 pack_record(
-                    topic,
+                    tail.topic,
                     body,
                     text,
                     message.queue_id,
@@ -213,35 +252,52 @@ class Appender:
                     store_host,
                     message.born_timestamp,
                     born_host,
-                    sys_flag,
+                    message.sys_flag,
                     flag,
                     message.reconsume_times,
                 )
             )
-            properties = decode_properties(text)
-            code = code_of(message.topic, properties, timestamp, self._delays)
-            size = fixed + len(body) + len(text)
             entries.append(
-                Dispatch(message.topic, message.queue_id, number, offset, size, code, timestamp, sys_flag, properties)
+                Dispatch(
+                    message.topic,
+                    message.queue_id,
+                    number,
+                    offset,
+                    size,
+                    code_of(message.topic, properties, timestamp, self._delays),
+                    timestamp,
+                    message.sys_flag,
+                    properties,
+                    tail.queue,
+                )
             )
             offset += size
         file.append(b"".join(records))
         tail.next_offset = first + len(items)
-        give = self._dispatcher.hold if self._sync else self._dispatcher.add
-        for entry in entries:
-            give(entry)
         if self._sync:
+            self._waiting.extend(entries)
             self._flusher.wake()
+        else:
+            for entry in entries:
+                self._dispatcher.add(entry)
         self._stats.put_count += len(items)
         self._stats.put_bytes += total
         offsets = tuple(entry.physical_offset for entry in entries)
-        return PutResult(PutStatus.PUT_OK, begin, total, first, timestamp, store_host, len(items), offsets)
+        return PutResult(_PUT_OK, begin, total, first, timestamp, store_host, len(items), offsets)
 
-    def _tail(self, topic: str, queue_id: int) -> Tail:
-        key = (topic, queue_id)
+    def _admit(self, message: PutMessage) -> Tail | PutResult:
+        """The queue that a message goes to, or why it does not."""
+        refusal = self._refusal(message)
+        for hook in self.hooks:
+            refusal = refusal or hook(message)
+        if refusal is None:
+            refusal = self._refusal(message)  # a hook may have rewritten it
+        if refusal is not None:
+            return refusal
+        key = message.topic, message.queue_id
         tail = self._tails.get(key)
         if tail is None:
-            tail = self._tails[key] = Tail(topic.encode(), self.next_offset(topic, queue_id))
+            tail = self._tails[key] = Tail(message.topic, self._queues.get_or_create(*key))
         return tail
 
     def _refuse(self, result: PutResult) -> PutResult:
@@ -252,7 +308,7 @@ class Appender:
         """Whether the store, or the place the message is for, rules it out."""
         if not self.accepting:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is not open")
-        if self.role is BrokerRole.SLAVE:
+        if self._role is BrokerRole.SLAVE:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="this broker is a slave: send to its master")
         if not self._flags.writeable:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._flags.reason())
@@ -260,25 +316,11 @@ class Appender:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=why)
         if not 0 <= message.queue_id <= 0x7FFFFFFF:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"there is no queue {message.queue_id}")
-        if self._dispatcher.waiting >= self._max_waiting:
+        if len(self._waiting) >= self._max_waiting:
             return PutResult(
                 PutStatus.OS_PAGE_CACHE_BUSY,
-                reason=f"{self._dispatcher.waiting} messages wait for the disk, which is the limit; try again later",
+                reason=f"{len(self._waiting)} messages wait for the disk, which is the limit; try again later",
             )
-        return None
-
-    @staticmethod
-    def _inner_batch(message: PutMessage, properties: dict[str, str]) -> PutResult | None:
-        inner = message.sys_flag & sysflag.INNER_BATCH
-        if inner or Property.INNER_NUM in properties:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="inner batches need a topic with batch queues")
-        return None
-
-    def _hooked(self, message: PutMessage) -> PutResult | None:
-        for hook in self.hooks:
-            refusal = hook(message)
-            if refusal is not None:
-                return refusal
         return None
 
     @staticmethod
@@ -290,12 +332,14 @@ class Appender:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="a batch cannot be delayed")
         return None
 
-    def _oversize(self, text: int, body: int, size: int) -> PutResult:
+    def _oversize(self, text: int, body: int, size: int) -> PutResult | None:
         if text > MAX_PROPERTIES:
             reason = f"properties take {text} bytes, more than {MAX_PROPERTIES}"
             return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, reason=reason)
-        reason = f"a body of {body} bytes (record {size}) is larger than maxMessageSize {self._max_body} allows"
-        return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
+        if body > self._max_body or size > self._max_record:
+            reason = f"a body of {body} bytes (record {size}) is larger than maxMessageSize {self._max_body} allows"
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
+        return None
 
     def _no_room(self, error: Exception) -> PutResult:
         if isinstance(error, DiskFullError):

@@ -15,6 +15,7 @@ from pyromq.protocol import sysflag
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property
 from pyromq.protocol.tags import tags_code
+from pyromq.store.consumequeue import ConsumeQueue
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index import Index
@@ -24,7 +25,7 @@ from pyromq.store.walk import LogRecord, Walker
 log = logging.getLogger(__name__)
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
-_PREPARED = sysflag.PREPARED
+_COMMIT = sysflag.COMMIT
 _ROLLBACK = sysflag.ROLLBACK
 
 
@@ -40,11 +41,7 @@ class Dispatch(msgspec.Struct, gc=False):
     store_timestamp: int
     sys_flag: int
     properties: dict[str, str]
-
-    @property
-    def queued(self) -> bool:
-        """Whether consumers of the topic see it: half messages and rollbacks have no queue entry."""
-        return self.sys_flag & _TRANSACTION not in (_PREPARED, _ROLLBACK)
+    queue: ConsumeQueue
 
 
 Listener = Callable[[Dispatch], None]
@@ -58,22 +55,6 @@ def code_of(topic: str, properties: Mapping[str, str], store_timestamp: int, del
     return tags_code(properties.get(Property.TAGS))
 
 
-def dispatch_of(record: LogRecord, delays: Mapping[int, int]) -> Dispatch:
-    """A record read from the log, ready to be dispatched."""
-    properties = record.properties()
-    return Dispatch(
-        record.topic,
-        record.queue_id,
-        record.queue_offset,
-        record.offset,
-        record.size,
-        code_of(record.topic, properties, record.store_timestamp, delays),
-        record.store_timestamp,
-        record.sys_flag,
-        properties,
-    )
-
-
 def _level(text: str | None) -> int:
     try:
         return int(text) if text else 0
@@ -82,102 +63,108 @@ def _level(text: str | None) -> int:
 
 
 class Dispatcher:
-    """Feeds `queues` and `index` (None: no index). `listeners` may be added to at any time."""
+    """Feeds queues and `index` (None: no index). `listeners` may be added to at any time."""
 
-    def __init__(self, queues: ConsumeQueues, index: Index | None, flags: RunningFlags) -> None:
+    def __init__(
+        self, queues: ConsumeQueues, index: Index | None, flags: RunningFlags, delays: Mapping[int, int]
+    ) -> None:
         self._queues = queues
         self._index = index
         self._flags = flags
-        self._waiting: deque[Dispatch] = deque()
+        self._delays = delays
         self.listeners: list[Listener] = []
+        self.waiting: deque[Dispatch] = deque()
+        """Records that may not be seen yet, or could not be entered."""
         self.position = 0
         self.last_timestamp = 0
         """Store time of the last record dispatched."""
         self.stuck = False
         """A queue could not be written, for want of disk space; `advance` tries again from there."""
 
-    @property
-    def waiting(self) -> int:
-        return len(self._waiting)
-
-    def hold(self, record: Dispatch) -> None:
-        """Take a record that may not be seen yet."""
-        self._waiting.append(record)
-
     def add(self, record: Dispatch) -> None:
-        """Take a record that may be seen at once, after those that wait."""
-        if self._waiting or not self._feed(record):
-            self._waiting.append(record)
+        """Dispatch a record that may be seen at once, after those that wait."""
+        if self.waiting or not self._feed(record):
+            self.waiting.append(record)
 
     def advance(self, confirmed: int) -> None:
         """Dispatch what waits, as far as records end at or below `confirmed`."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting:
             record = waiting[0]
             if record.physical_offset + record.size > confirmed or not self._feed(record):
                 return
             waiting.popleft()
 
-    def follow(self, walker: Walker, delays: Mapping[int, int]) -> None:
+    def follow(self, walker: Walker) -> None:
         """Dispatch records that came as raw bytes, which begin at `position`; stops where a queue cannot be written."""
         self.advance(walker.position)
         if self.stuck:
             return
         for record in walker:
-            self.add(dispatch_of(record, delays))
+            self.add(self._read(record))
             if self.stuck:
                 return
         self.position = max(self.position, walker.position)
 
-    def redo(self, record: Dispatch) -> bool:
-        """Recovery: enter a record read from the log unless it is there already. False when the disk is full."""
-        return self._feed(record, fresh=False)
+    def redo(self, record: LogRecord) -> bool:
+        """Recovery: enter a record of the log unless it is there already. False when the disk is full."""
+        return self._feed(self._read(record))
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""
-        waiting = self._waiting
+        waiting = self.waiting
         while waiting and waiting[-1].physical_offset >= offset:
             waiting.pop()
         self.position = min(self.position, offset)
 
     def discard(self, topic: str) -> None:
         """Forget what waits for a topic that is being deleted."""
-        self._waiting = deque(record for record in self._waiting if record.topic != topic)
+        kept = [record for record in self.waiting if record.topic != topic]
+        self.waiting.clear()
+        self.waiting.extend(kept)
 
-    def _feed(self, record: Dispatch, *, fresh: bool = True) -> bool:
+    def _read(self, record: LogRecord) -> Dispatch:
+        properties = record.properties()
+        return Dispatch(
+            record.topic,
+            record.queue_id,
+            record.queue_offset,
+            record.offset,
+            record.size,
+            code_of(record.topic, properties, record.store_timestamp, self._delays),
+            record.store_timestamp,
+            record.sys_flag,
+            properties,
+            self._queues.get_or_create(record.topic, record.queue_id),
+        )
+
+    def _feed(self, record: Dispatch) -> bool:
         kind = record.sys_flag & _TRANSACTION
-        queued = kind not in (_PREPARED, _ROLLBACK)
+        physical_offset, size = record.physical_offset, record.size
         try:
-            if queued:
-                queue = self._queues.get_or_create(record.topic, record.queue_id)
-                if not queue.append(record.queue_offset, record.physical_offset, record.size, record.tags_code):
-                    return self._halt(record, "the entry was refused")
+            if not kind or kind == _COMMIT:
+                record.queue.append(record.queue_offset, physical_offset, size, record.tags_code)
             if self._index is not None and kind != _ROLLBACK:
-                properties = record.properties
+                properties, timestamp = record.properties, record.store_timestamp
                 self._index.add(
-                    record.topic,
-                    properties.get("UNIQ_KEY"),
-                    properties.get("KEYS"),
-                    record.physical_offset,
-                    record.store_timestamp,
+                    record.topic, properties.get("UNIQ_KEY"), properties.get("KEYS"), physical_offset, timestamp
                 )
         except (DiskFullError, OSError) as error:
-            return self._halt(record, str(error))
+            return self._halt(record, error)
         except StoreFormatError:
-            log.exception("the record at %d is left out of its queue", record.physical_offset)
-            queued = False
-        self.position = record.physical_offset + record.size
+            log.exception("the record at %d is left out of its queue", physical_offset)
+        self.position = physical_offset + size
         self.last_timestamp = record.store_timestamp
         if self.stuck:
             self.stuck = False
             self._flags.clear(Flag.LOGIC_DISK_FULL)
             log.info("consume queues can be written again, dispatching goes on at %d", self.position)
-        if fresh and queued:
+        if self.listeners and (not kind or kind == _COMMIT):
             for listener in self.listeners:
                 listener(record)
         return True
 
-    def _halt(self, record: Dispatch, why: str) -> bool:
+    def _halt(self, record: Dispatch, error: Exception) -> bool:
         if not self.stuck:
             self.stuck = True
             self._flags.set(Flag.LOGIC_DISK_FULL)
@@ -186,6 +173,6 @@ class Dispatcher:
                 record.queue_id,
                 record.topic,
                 record.queue_offset,
-                why,
+                error,
             )
         return False

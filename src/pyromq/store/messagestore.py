@@ -78,7 +78,7 @@ class MessageStore:
         self.queues = ConsumeQueues(config.consume_queue_dir, config)
         self.index = Index(config.index_dir, config, clock) if config.message_index_enable else None
         self.checkpoint = Checkpoint(config.checkpoint_path)
-        self._dispatcher = Dispatcher(self.queues, self.index, self.flags)
+        self._dispatcher = Dispatcher(self.queues, self.index, self.flags, config.delays)
         self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
         self._appender = Appender(
             config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
@@ -149,13 +149,13 @@ class MessageStore:
         recovery.run(clean=clean)
         self._flusher.start(self.commit_log.max_offset)
         self._upkeep.start(self.clock())
-        self._appender.accepting = True
+        self._appender.start()
 
     def close(self) -> None:
         """Flush everything and let go. Closing twice is harmless; slices handed out stay readable."""
         if not self._appender.accepting:
             return
-        self._appender.accepting = False
+        self._appender.stop()
         self._flusher.stop()
         durable = self._flusher.flush()
         self._worker.shutdown(wait=True)
@@ -432,7 +432,7 @@ class MessageStore:
         end = self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
         start = max(self._dispatcher.position, self.commit_log.min_offset)
         walker = Walker(self.commit_log.files, start, verify_crc=False, end=end)
-        self._dispatcher.follow(walker, self.config.delays)
+        self._dispatcher.follow(walker)
 
     def _on_flushed(self, offset: int) -> None:
         if self.role is BrokerRole.SLAVE:

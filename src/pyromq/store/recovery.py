@@ -11,7 +11,7 @@ from pyromq.protocol import sysflag
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
-from pyromq.store.dispatch import Dispatcher, dispatch_of
+from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.index import Index
 from pyromq.store.manifest import Manifest
@@ -71,7 +71,6 @@ class Recovery:
         self._index = index
         self._checkpoint = checkpoint
         self._dispatcher = dispatcher
-        self._delays = config.delays
         self._entered = 0  # queue entries that were missing
         self._last_timestamp = 0
 
@@ -141,7 +140,7 @@ class Recovery:
                     return self._walk_all()
                 self._entered += 1
                 known[key] = end
-            if not self._dispatcher.redo(dispatch_of(record, self._delays)):
+            if not self._dispatcher.redo(record):
                 raise DiskFullError(
                     f"no space to rebuild the consume queues in {self._config.consume_queue_dir}: free some space"
                 )

@@ -160,6 +160,25 @@ class Index:
             deleted += 1
         return deleted
 
+    def truncate_to(self, physical_end: int) -> None:
+        """The log ends earlier than keys were indexed: drop the keys of records that are gone."""
+        if self.max_physical_offset < physical_end:
+            return
+        self._pending = [record for record in self._pending if record[3] < physical_end]
+        self._hashed = [entry for entry in self._hashed if entry[1] < physical_end]
+        while self._files and self._files[-1].begin_offset >= physical_end:
+            file = self._files.pop()
+            if file in self._mapped:
+                self._mapped.remove(file)
+            file.destroy()
+        self.max_physical_offset = -1
+        if self._files:
+            newest = self._files[-1]
+            if newest.end_offset >= physical_end:
+                newest.end_offset = physical_end - 1
+                newest.rebuild()
+            self.max_physical_offset = newest.end_offset
+
     def prepare_flush(self) -> Callable[[], None]:
         """Write out what waits, and return the work that puts it on disk, which may run in another thread.
 

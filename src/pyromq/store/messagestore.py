@@ -423,6 +423,8 @@ class MessageStore:
         with self._flusher.hold:
             self._dispatcher.forget(offset)
             self.queues.truncate_to(offset)
+            if self.index is not None:
+                self.index.truncate_to(offset)
             self.commit_log.truncate(offset)
             self._flusher.reset(offset)
         self._appender.forget()

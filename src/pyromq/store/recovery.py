@@ -192,6 +192,8 @@ class Recovery:
             repairs.append(f"{removed} files behind the end were removed")
         self._log.sync()
         self._queues.flush(True)
+        if self._index is not None:
+            self._index.truncate_to(end)
         self._queues.correct_min(self._log.min_offset)
         self._dispatcher.position = end
         self._dispatcher.last_timestamp = self._last_timestamp

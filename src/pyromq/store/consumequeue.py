@@ -125,6 +125,11 @@ class ConsumeQueue:
         if self.max_physical_offset > physical_end:
             self._cut(self._first_where(lambda offset, size: offset + size > physical_end))
 
+    def cut_to(self, max_offset: int) -> None:
+        """Drop the entries from an offset on, because they are not known to be right."""
+        if max_offset < self.max_offset:
+            self._cut(max(max_offset, self._files.first // ENTRY_SIZE))
+
     def correct_min(self, commit_log_min: int) -> None:
         """Set `min_offset` to the first entry whose record is still in the log; to `max_offset` when none is."""
         first = self._first_where(lambda offset, _: offset >= commit_log_min)

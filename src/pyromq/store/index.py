@@ -200,10 +200,11 @@ class Index:
         """Put everything on disk now."""
         self.prepare_flush()()
 
-    def close(self) -> None:
-        """Flush and let go of all files."""
+    def close(self, *, flush: bool = True) -> None:
+        """Put everything on disk, unless told not to, and let go of the files, also if that fails."""
         try:
-            self.flush()
+            if flush:
+                self.flush()
         finally:
             for file in self._files:
                 file.close()

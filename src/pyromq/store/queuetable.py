@@ -133,10 +133,11 @@ class ConsumeQueues:
         """Write and sync now."""
         self.prepare_flush(thorough)()
 
-    def close(self) -> None:
-        """Put everything on disk and let go of the files, also if that fails."""
+    def close(self, *, flush: bool = True) -> None:
+        """Put everything on disk, unless told not to, and let go of the files, also if that fails."""
         try:
-            self.flush()
+            if flush:
+                self.flush()
         finally:
             self._descriptors.close()
             self._queues.clear()

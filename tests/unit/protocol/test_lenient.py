@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import MAX_DEPTH, MAX_INPUT, ObjectKey, dumps, java_double, loads
+from pyromq.protocol.lenient.barekeys import quote_bare_keys
 from pyromq.protocol.message import MessageQueue
 
 QUEUE_KEY = ObjectKey.of({"topic": "T", "brokerName": "broker-a", "queueId": 0})
@@ -139,8 +140,7 @@ def test_references_as_keys() -> None:
         '{"a":{"$ref":"$.a"}}',
         '{"a":{"$ref":"$[0]"}}',
         '{"a":[{"$ref":"$.a[7]"}]}',
-        '{"a":{"$ref":"b"}}',
-        '{"a":{"$ref":""}}',
+        '{"a":{{"$ref":"@"}:1}}',
         '{"a":{"$ref":"$x"}}',
         '{"a":{"$ref":"$.a..."}}',
         '{"a":{{"x":1}:1,{"x":2}:2},"b":{{"$ref":"$.a.null"}:3}}',
@@ -161,7 +161,8 @@ def test_work_for_references_is_bounded() -> None:
 
 
 def test_an_ordinary_member_of_that_name_is_left_alone() -> None:
-    assert loads('{"a":{"$ref":5},"b":{"$ref":"$.a","c":1}}') == {"a": {"$ref": 5}, "b": {"$ref": "$.a", "c": 1}}
+    value = {"a": {"$ref": 5}, "b": {"$ref": "$.a", "c": 1}, "c": {"$ref": "x"}, "d": {"$ref": ""}}
+    assert loads(json.dumps(value)) == value
 
 
 JSON_VALUES = st.recursive(
@@ -266,3 +267,31 @@ def test_pretty_form_breaks_lines_before_text_keys_only() -> None:
         '{\n\t"offsetTable":{\n\t\t"TopicTest@CG":{0:3,1:9\n\t\t},\n\t\t"empty":{}\n\t},\n'
         '\t"list":[\n\t\t1,\n\t\t2\n\t],\n\t"none":[]\n}'
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        (b'{0:"a,1:b",-2:{3 : 4}}', b'{"0":"a,1:b","-2":{"3": 4}}'),
+        (b'{"a":"\\"{1:2,\\\\",\n 5:6}', b'{"a":"\\"{1:2,\\\\",\n "5":6}'),
+        (b'{"a":1}', None),
+        (b'["{1:2}"]', None),
+        (b'{0:"open', b'{"0":"open'),
+        (b'{0:"open\\', b'{"0":"open\\'),
+        (b'{0:1}\0""', None),
+    ],
+)
+def test_bare_keys_become_quoted(text: bytes, quoted: bytes | None) -> None:
+    assert quote_bare_keys(text) == quoted
+
+
+def test_broken_strings_are_scanned_once() -> None:
+    # Would take hours if each of the quotes were tried as the start of a string up to the end.
+    assert quote_bare_keys(b'{0:"' + b'\\"' * 2_000_000) is not None
+
+
+def test_number_of_values_is_bounded_in_loose_text() -> None:
+    text = b"{0:[" + b"1," * 2000 + b"1]}"
+    assert loads(text, limit=2048 * 64) == {0: [1] * 2001}
+    with pytest.raises(BodyError, match="too many values"):
+        loads(text, limit=5000)

@@ -2,7 +2,8 @@
 
 A body is a struct with Python names whose wire names are the camelCase ones. Every member has a default, since
 releases differ in what they send. Strict JSON is decoded straight into the struct; anything else (bare keys, object
-keys, references, null members, names of older releases) goes through the tolerant reader first.
+keys, references, null members, names of older releases) goes through the tolerant reader first; bare integer keys alone
+are only quoted, since tables that have them may be large.
 """
 
 from collections.abc import Mapping
@@ -12,6 +13,8 @@ import msgspec
 
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import MAX_DEPTH, MAX_INPUT, ObjectKey, dumps, loads
+from pyromq.protocol.lenient.barekeys import quote_bare_keys
+from pyromq.protocol.lenient.limits import max_values
 from pyromq.protocol.lenient.reader import as_bytes
 from pyromq.protocol.message import MessageQueue
 
@@ -21,6 +24,8 @@ Long = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Data = bytes | bytearray | memoryview | str
 
 T = TypeVar("T")
+
+_UNFIT = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 @dataclass_transform(kw_only_default=True, field_specifiers=(msgspec.field,))
@@ -52,14 +57,20 @@ def decode_as(shape: type[T], data: Data, *, limit: int = MAX_INPUT) -> T:
     raw = as_bytes(data, limit)
     renamed: Mapping[str, str] = getattr(shape, "renamed", {})
     if not (b"$ref" in raw or any(f'"{name}"'.encode() in raw for name in renamed)):
+        decoder = _decoder(shape)
         try:
-            return _decoder(shape).decode(raw)
-        except (msgspec.MsgspecError, ValueError, RecursionError):
-            pass  # not strict JSON, or not quite the shape: the tolerant way decides and words the error
-    tidy = _Tidy(renamed, budget=1000 + 4 * len(raw)).value(loads(raw, limit=limit), 0)
+            return decoder.decode(raw)
+        except _UNFIT:
+            quoted = quote_bare_keys(raw)
+        if quoted is not None:
+            try:
+                return decoder.decode(quoted)
+            except _UNFIT:
+                pass  # more than bare keys: the tolerant way decides, and words the error
+    tidy = _Tidy(renamed, budget=min(max_values(limit), 1000 + 4 * len(raw))).value(loads(raw, limit=limit), 0)
     try:
         return msgspec.convert(tidy, shape, strict=False, str_keys=True)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+    except _UNFIT as error:
         name = getattr(shape, "__name__", str(shape))
         raise BodyError(f"{name}: {error}") from None
 
@@ -89,7 +100,7 @@ class _Tidy:
     def value(self, value: object, depth: int) -> object:
         self.budget -= 1
         if self.budget < 0 or depth > MAX_DEPTH:
-            raise BodyError("references make the body endless or far larger than its text")
+            raise BodyError("the body holds too many values, or references make it endless")
         if isinstance(value, dict):
             return {
                 self._key(key): self.value(member, depth + 1) for key, member in value.items() if member is not None
@@ -112,6 +123,6 @@ class _Tidy:
 def _queue_in(text: str) -> object:
     """The queue whose JSON a key holds as text, or the key itself."""
     try:
-        return msgspec.convert(loads(text), MessageQueue, strict=False)
-    except (BodyError, msgspec.ValidationError):
+        return _decoder(MessageQueue).decode(text.encode("utf-8", "replace"))
+    except _UNFIT:
         return text

@@ -14,7 +14,7 @@ import re
 import msgspec
 
 from pyromq.protocol.errors import BodyError
-from pyromq.protocol.lenient.limits import MAX_DEPTH, MAX_INPUT
+from pyromq.protocol.lenient.limits import MAX_DEPTH, MAX_INPUT, max_values
 from pyromq.protocol.lenient.objectkey import ObjectKey
 from pyromq.protocol.lenient.references import resolve
 
@@ -36,13 +36,14 @@ def loads(data: bytes | bytearray | memoryview | str, *, limit: int = MAX_INPUT)
     >>> loads(b'{0:"a",{"queueId":1}:{"$ref":"$.x"},"x":[]}')
     {0: 'a', (('queueId', 1),): [], 'x': []}
 
-    Raises `BodyError` with the position of what is wrong, or when `data` is longer than `limit` bytes or too deep.
+    Raises `BodyError` with the position of what is wrong, or when `data` is longer than `limit` bytes, nested too deep
+    or, if it is not strict JSON, holds more than one value for each 64 bytes of `limit`.
     """
     raw = as_bytes(data, limit)
     try:
         value: object = msgspec.json.decode(raw)
     except (msgspec.MsgspecError, ValueError, RecursionError):
-        value = _Reader(raw).document()
+        value = _Reader(raw, max_values(limit)).document()
     else:
         if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH:
             _check_depth(value)
@@ -62,14 +63,15 @@ def as_bytes(data: bytes | bytearray | memoryview | str, limit: int) -> bytes:
 class _Reader:
     """A cursor over the text. Methods leave `at` behind what they read."""
 
-    __slots__ = ("at", "text")
+    __slots__ = ("at", "left", "text")
 
-    def __init__(self, raw: bytes) -> None:
+    def __init__(self, raw: bytes, max_values: int) -> None:
         try:
             self.text = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise BodyError(f"JSON text is not UTF-8: byte {raw[error.start]:#04x} at position {error.start}") from None
         self.at = 0
+        self.left = max_values
 
     def document(self) -> object:
         value = self._value(0)
@@ -78,6 +80,9 @@ class _Reader:
         return value
 
     def _value(self, depth: int) -> object:
+        self.left -= 1
+        if self.left < 0:
+            raise BodyError(f"too many values in a text that is not strict JSON, at position {self.at}")
         char = self._peek()
         if char == '"':
             return self._string()

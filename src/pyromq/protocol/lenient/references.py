@@ -77,8 +77,8 @@ class _Resolver:
         return target.members() if isinstance(target, ObjectKey) else target
 
     def _walk(self, path: str) -> object:
-        if len(path) > _MAX_PATH or not path.startswith("$"):
-            raise BodyError(f"cannot resolve reference {path[:80]!r}: not a path from the root")
+        if len(path) > _MAX_PATH or path[0] != "$":
+            raise BodyError(f"cannot resolve reference {path[:80]!r}: too long or not from the root")
         node, at = self.root, 1
         while at < len(path):
             node, at = self._step(node, path, at)
@@ -120,10 +120,11 @@ class _Resolver:
 
 
 def _path_of(value: object) -> str | None:
-    """The path if `value` is a reference: an object whose only member is `$ref`."""
+    """The path if `value` is a reference: an object whose only member is `$ref`, with a path as fastjson writes it."""
     if isinstance(value, dict) and len(value) == 1:
         path = value.get("$ref")
-        return path if isinstance(path, str) else None
+        if isinstance(path, str) and (path in ("@", "..") or path.startswith("$")):
+            return path
     return None
 
 

@@ -68,6 +68,10 @@ class _Writer:
             self.parts.append(self.quote(value))  # type: ignore[arg-type]  # narrowed by its exact type
         elif kind is int:
             self.parts.append(str(value))
+        elif kind is bool:
+            self.parts.append("true" if value else "false")
+        elif isinstance(value, msgspec.Struct):
+            self._members(_struct_members(value), depth + 1)
         else:
             self._other(value, depth)
 
@@ -88,11 +92,7 @@ class _Writer:
             self._container(value, depth + 1)
 
     def _container(self, value: object, depth: int) -> None:
-        if depth > MAX_DEPTH:
-            raise BodyError(f"value nested deeper than {MAX_DEPTH} levels cannot be written")
-        if isinstance(value, msgspec.Struct):
-            self._members(_struct_members(value), depth)
-        elif isinstance(value, ObjectKey):
+        if isinstance(value, ObjectKey):
             self._members(((f"{self.quote(name)}:", member) for name, member in value), depth)
         elif isinstance(value, Mapping):
             self._map(value, depth)
@@ -104,11 +104,10 @@ class _Writer:
             raise BodyError(f"{type(value).__name__} has no JSON form")
 
     def _members(self, members: Iterable[tuple[str, object]], depth: int) -> None:
+        line = self._line(depth)
         opening = "{"
         for label, value in members:
-            self.parts.append(opening)
-            self._line(depth)
-            self.parts.append(label)
+            self.parts.append(f"{opening}{line}{label}")
             self.value(value, depth)
             opening = ","
         self._close(opening, "{}", depth)
@@ -117,45 +116,44 @@ class _Writer:
         items: Iterable[tuple[object, object]] = mapping.items()
         if self.strict:
             items = sorted(items, key=lambda item: (isinstance(item[0], str), item[0]))
+        line = self._line(depth)
         opening = "{"
         for key, value in items:
             if value is None:
                 continue
-            self.parts.append(opening)
-            self._key(key, depth)
+            if isinstance(key, str):
+                self.parts.append(f"{opening}{line}{self.quote(str(key))}")
+            else:
+                self.parts.append(opening)
+                self._key(key, depth)
             self.parts.append(":")
             self.value(value, depth)
             opening = ","
         self._close(opening, "{}", depth)
 
     def _key(self, key: object, depth: int) -> None:
-        if isinstance(key, str):
-            self._line(depth)
-            self.parts.append(self.quote(str(key)))
-        elif self.strict:
+        if self.strict:
             self.parts.append(self.quote(dumps(key).decode()))
         else:
             self.value(key, depth)
 
     def _array(self, values: Iterable[object], depth: int) -> None:
+        line = self._line(depth)
         opening = "["
         for value in values:
-            self.parts.append(opening)
-            self._line(depth)
+            self.parts.append(f"{opening}{line}")
             self.value(value, depth)
             opening = ","
         self._close(opening, "[]", depth)
 
     def _close(self, opening: str, brackets: str, depth: int) -> None:
-        if opening != ",":
-            self.parts.append(brackets)
-        else:
-            self._line(depth - 1)
-            self.parts.append(brackets[1])
+        self.parts.append(f"{self._line(depth - 1)}{brackets[1]}" if opening == "," else brackets)
 
-    def _line(self, depth: int) -> None:
-        if self.pretty:
-            self.parts.append("\n" + "\t" * depth)
+    def _line(self, depth: int) -> str:
+        """What goes before a member or element: a new line in the pretty form."""
+        if depth > MAX_DEPTH:
+            raise BodyError(f"value nested deeper than {MAX_DEPTH} levels cannot be written")
+        return "\n" + "\t" * depth if self.pretty else ""
 
 
 _LITERALS = {None: "null", True: "true", False: "false"}

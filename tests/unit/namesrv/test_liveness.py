@@ -122,6 +122,7 @@ def test_a_late_close_of_an_old_connection_is_harmless(table: RouteTable, regist
 
 def test_a_change_of_the_smallest_id_tells_the_others(table: RouteTable, register: Register) -> None:
     assert register("a", 2, acting=True).change is None
+    assert register("a", 2, acting=True).change is None
     assert register("a", 3, acting=True).change is None
     change = register("a", 1, acting=True, ha="10.0.0.3:10912").change
     assert change == GroupChange(

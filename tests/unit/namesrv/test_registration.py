@@ -62,6 +62,8 @@ def test_missing_topics_are_dropped_when_configured(
     register("a", 0, "T2", version=2)
     assert list(table.topics.queues("T1")) == ["b"]
     assert list(table.topics.queues("T2")) == ["a"]
+    register("a", 0, "T3", version=3, mappings={"T3": TopicQueueMappingInfo(bname="a", topic="T3")})
+    assert list(table.topics.queues("T2")) == ["a"]
 
 
 def test_an_unchanged_version_changes_no_queue(table: RouteTable, register: Register) -> None:
@@ -115,6 +117,21 @@ def test_an_address_that_changes_its_id_moves(table: RouteTable, register: Regis
     assert table.brokers["a"].broker_addrs == {0: "h:2"}
 
 
+def test_a_demoted_master_is_no_longer_master(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T", address="h:1")
+    register("a", 1, address="h:1")
+    assert table.brokers["a"].broker_addrs == {1: "h:1"}
+
+
+def test_a_promoted_slave_brings_its_topics_under_the_version_it_had(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T", address="h:1", perm=6)
+    register("a", 1, "T", address="h:2", perm=4, version=5)
+    table.unregister("c", "a", "h:1")
+    assert perm(table, "T", "a") == 6
+    register("a", 0, "T", address="h:2", perm=4, version=5)
+    assert perm(table, "T", "a") == 4
+
+
 def test_another_address_takes_over_an_id(table: RouteTable, register: Register) -> None:
     register("a", 0, "T", address="h:1", perm=6)
     register("a", 0, "T", address="h:2", perm=4)
@@ -126,6 +143,7 @@ def test_another_address_takes_over_an_id(table: RouteTable, register: Register)
 
 def test_a_newcomer_with_an_older_state_is_ignored(table: RouteTable, register: Register) -> None:
     register("a", 0, "T", address="h:1", state=2)
+    register("a", 1, address="h:2", state=1)
     answer = register("a", 0, "X", address="h:2", state=1)
     assert answer.master_address is None
     assert table.brokers["a"].broker_addrs == {0: "h:1"}

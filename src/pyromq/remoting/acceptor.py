@@ -1,9 +1,9 @@
 """From a listening socket to connections: accept, admit, find out what is spoken, hand over to the event loop."""
 
 import asyncio
-import errno
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import partial
 
 from pyromq.remoting.address import Address, peer_address
@@ -16,7 +16,6 @@ from pyromq.remoting.tls import ServerTls, TlsMode
 BACKLOG = 1024
 ACCEPTS_PER_TURN = 128
 ACCEPT_PAUSE = 1.0
-NO_RESOURCES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Acceptor:
@@ -85,9 +84,7 @@ class Acceptor:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                if error.errno not in NO_RESOURCES:
-                    raise
-                # The socket stays readable, so trying at once would only spin.
+                # Mostly too many open files. The socket stays readable, so trying again at once would only spin.
                 logger.warning("Cannot accept connections on %s for now: %s", self.address, error)
                 self._loop.remove_reader(self._sock.fileno())
                 self._retry = self._loop.call_later(ACCEPT_PAUSE, self._accept_again)
@@ -109,7 +106,8 @@ class Acceptor:
             sock.close()
             return
         sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with suppress(OSError):  # Some systems refuse it when the peer has gone again; reading will tell.
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         now = self._endpoint.clock()
         self._openings.add(
             Opening(sock, peer, now, trusted=trusted, ready=self._on_ready, failed=self._on_failed),

@@ -90,23 +90,23 @@ class Client:
         return response
 
     async def oneway(self, address: str | Address, command: Command, timeout: float = 3.0) -> None:  # noqa: ASYNC109 - as `call`
-        """Send a request that has no answer; returns when it has been written and the peer keeps up reading.
+        """Send a request that has no answer; waits while the peer does not take what was written before.
 
-        Raises ConnectError, SendError, TooManyRequests or ConnectionLost.
+        Raises ConnectError, SendError or TooManyRequests when the request was not sent.
         """
         address = str(address)
         deadline = self._clock() + timeout
         await self._take(self._oneway_permits, command, timeout)
         try:
             connection = await self._connector.connect(address, deadline)
+            if connection.writing_paused:
+                await self._drained(connection, command, deadline)
             command.flag |= ONEWAY_FLAG
             command.opaque = self._endpoint.calls.next_opaque()
             for hook in self.hooks:
                 hook.before(command, address)
             if not connection.send(command):
                 raise SendError(f"{request_name(command.code)} not sent: the connection with {address} has ended")
-            if connection.writing_paused:
-                await self._drained(connection, command, deadline)
         finally:
             self._oneway_permits.release()
 
@@ -156,7 +156,7 @@ class Client:
             async with asyncio.timeout(max(deadline - self._clock(), 0.0)):
                 await connection.drained()
         except TimeoutError:
-            raise SendError(f"{request_name(command.code)}: {connection.peer} does not read") from None
+            raise SendError(f"{request_name(command.code)} not sent: {connection.peer} does not read") from None
         except ConnectionLost as error:
             raise SendError(f"{request_name(command.code)} not sent: {error}") from None
 

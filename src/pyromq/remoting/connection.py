@@ -29,6 +29,8 @@ class State(Enum):
     OPEN = auto()
     FINISHING = auto()
     """Everything accepted has been answered and our side is shut; what still arrives is thrown away."""
+    CLOSING = auto()
+    """Ended by us; the transport still has to say so."""
     CLOSED = auto()
 
 
@@ -189,12 +191,14 @@ class Connection(asyncio.Protocol):
         if self._state in (State.OPEN, State.FINISHING):
             self.close_reason = self.close_reason or reason
             self._outbox.flush()
+            self._state = State.CLOSING
             self._transport.close()
 
     def abort(self, reason: str) -> None:
         """End the connection at once; what was not sent yet is lost."""
-        if self._state in (State.OPEN, State.FINISHING):
+        if self._state in (State.OPEN, State.FINISHING, State.CLOSING):
             self.close_reason = self.close_reason or reason
+            self._state = State.CLOSING
             self._transport.abort()
 
     def retire(self) -> None:
@@ -211,10 +215,10 @@ class Connection(asyncio.Protocol):
         if self._state is not State.OPEN:
             return
         self.close_reason = self.close_reason or "server stopped"
-        self._outbox.flush()
         if not self._transport.can_write_eof():
-            self._transport.close()
+            self.close()
             return
+        self._outbox.flush()
         self._state = State.FINISHING
         self._backlog.clear()
         self._resume_reading()
@@ -305,7 +309,7 @@ class Connection(asyncio.Protocol):
         is_server, unsent_high = endpoint.is_server, endpoint.limits.unsent_high
         self._batching = True
         try:
-            while backlog:
+            while backlog and self._state is State.OPEN:
                 if is_server and (outbox.paused or outbox.size >= unsent_high or requests.full):
                     break
                 command = backlog.popleft()

@@ -8,7 +8,7 @@ from pyromq.protocol.codes import ResponseCode, response_name
 from pyromq.protocol.command import Command
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
-from pyromq.remoting.errors import ConnectError, RemotingError
+from pyromq.remoting.errors import ConnectError, RemotingError, TooManyRequests
 
 
 class NameServers:
@@ -82,6 +82,9 @@ class NameServers:
             share = (deadline - self._clock()) / (len(addresses) - tried)
             try:
                 response = await self._client.call(address, command, max(share, 0.0))
+            except TooManyRequests:
+                # The bound is ours; other servers would not help.
+                raise
             except RemotingError as error:
                 self._answers[address] = str(error)
                 self._move_on(address)

@@ -81,7 +81,7 @@ class Requests:
         """The answer to a request that is not accepted, because of a limit or because the server is going away."""
         endpoint = self._endpoint
         limits, stats = endpoint.limits, self._stats
-        if endpoint.leaving and command.version > V5_3_1:
+        if endpoint.leaving and command.version > V5_3_1 and not command.flag & ONEWAY_FLAG:
             return command.reply(ResponseCode.GO_AWAY, remark="please go away")
         if self.in_flight >= limits.requests_per_connection:
             reason = f"{self.in_flight} requests in flight on this connection, limit requests_per_connection"

@@ -43,6 +43,16 @@ async def calling(handlers: Mapping[int, Handler] | None = None, **options: Any)
         await client.close()
 
 
+class Clock:
+    """A time that only moves when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class Gate:
     """A handler that holds every request until the gate opens."""
 

@@ -25,6 +25,7 @@ from tests.integration.remoting.peers import (
     ECHO,
     SINK,
     WAIT,
+    Clock,
     Gate,
     RawPeer,
     calling,
@@ -114,6 +115,7 @@ def test_no_answer_in_time(run: Run) -> None:
             await peer.closed()
 
         async with raw_server(silent) as address, calling() as client:
+            await client.oneway(address, Command.request(ECHO), 30)
             with pytest.raises(CallTimeout, match="SEND_MESSAGE"):
                 await client.call(address, Command.request(ECHO), 0.01)
             assert client.stats.calls_timed_out == 1
@@ -136,8 +138,9 @@ def test_a_silent_connection_is_given_up_after_a_long_time_out(run: Run) -> None
                 peer.send((await peer.receive()).reply())
 
         async with raw_server(silent_once) as address, calling(limits=Limits(silence=0.1)) as client:
+            await client.oneway(address, Command.request(ECHO), 30)
             with pytest.raises(CallTimeout):
-                await client.call(address, Command.request(ECHO), 1.0)
+                await client.call(address, Command.request(ECHO), 0.2)
             assert (await client.call(address, Command.request(ECHO), 30)).code == 0
             assert connections == 2
 
@@ -273,7 +276,8 @@ def test_oneway_waits_for_a_peer_that_does_not_read(run: Run) -> None:
 
         limits = Limits(unsent_high=100_000)
         async with raw_server(lazy) as address, calling(limits=limits) as client:
-            sent = 0
+            await client.oneway(address, Command.request(SINK), 30)
+            sent = 1
 
             async def send_on() -> None:
                 nonlocal sent
@@ -283,11 +287,10 @@ def test_oneway_waits_for_a_peer_that_does_not_read(run: Run) -> None:
 
             with pytest.raises(SendError, match="does not read"):
                 await send_on()
-            # That one was written, too, only not taken yet; a call would not even be written.
             with pytest.raises(SendError, match="does not read"):
                 await client.call(address, Command.request(SINK), 0.05)
             read.set()
-            await until(lambda: received == sent + 1)
+            await until(lambda: received == sent)
 
     run(main())
 
@@ -361,9 +364,16 @@ def test_hooks_see_requests_and_answers(run: Run) -> None:
 
 def test_idle_connections_are_closed(run: Run) -> None:
     async def main() -> None:
-        async with serving() as (server, address), calling(limits=Limits(idle_timeout=0.05)) as client:
+        clock = Clock()
+        limits = Limits(idle_timeout=0.05)
+        async with serving() as (server, address), calling(limits=limits, clock=clock) as client:
             await client.call(address, Command.request(ECHO), 30)
-            await until(lambda: not client.connections and server.stats.connections == 0)
+
+            def gone_by_now() -> bool:
+                clock.now += 0.01
+                return not client.connections and server.stats.connections == 0
+
+            await until(gone_by_now)
             assert client.stats.closed_idle == 1
             assert (await client.call(address, Command.request(ECHO), 30)).code == 0
 

@@ -3,6 +3,7 @@
 import asyncio
 import resource
 import socket
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import MAX_FRAME
 from pyromq.remoting import Address, Answer, Connection, Limits, SendError, Server
 from tests.integration.remoting.conftest import Run
-from tests.integration.remoting.peers import ECHO, SINK, WAIT, Gate, calling, echo, raw_peer, serving, until
+from tests.integration.remoting.peers import ECHO, SINK, WAIT, Clock, Gate, calling, echo, raw_peer, serving, until
 
 
 def frame_of(size: int) -> bytes:
@@ -239,13 +240,16 @@ def test_bytes_in_flight_hold_the_peer_back(run: Run) -> None:
 def test_idle_peers_are_closed_by_one_timer(run: Run) -> None:
     async def main() -> None:
         reasons: list[str] = []
-        limits = Limits(idle_timeout=0.05)
-        async with serving(limits=limits, on_close=lambda c: reasons.append(c.close_reason)) as (server, address):
+        clock = Clock()
+        options: dict[str, Any] = {"limits": Limits(idle_timeout=0.05), "clock": clock}
+        async with serving(on_close=lambda c: reasons.append(c.close_reason), **options) as (server, address):
             async with raw_peer(address) as silent, raw_peer(address) as idle:
                 idle.send(Command.request(ECHO))
                 await idle.receive()
-                await idle.closed()
+                clock.now += 1
                 await silent.closed()
+                clock.now += 1
+                await idle.closed()
             assert reasons == ["idle for 0.05 s"]
             assert server.stats.closed_idle == server.stats.handshakes_failed == 1
 

@@ -16,13 +16,14 @@ from pyromq.remoting import (
     Connection,
     Limits,
     RemotingError,
+    Server,
     ServerTls,
     TlsError,
     TlsMode,
 )
 from pyromq.remoting.proxy import V2_SIGNATURE
 from tests.integration.remoting.conftest import Authority, Run
-from tests.integration.remoting.peers import ECHO, RawPeer, calling, echo, raw_peer, raw_server, serving, until
+from tests.integration.remoting.peers import ECHO, Gate, RawPeer, calling, echo, raw_peer, raw_server, serving, until
 
 
 def who(command: Command, connection: Connection) -> Answer:
@@ -131,6 +132,24 @@ def test_mutual_tls(run: Run, authority: Authority, stranger: Authority) -> None
                         await client.call(address, Command.request(ECHO), 30)
             assert server.stats.requests == 1
             assert server.stats.connections_opened == 1
+
+    run(main())
+
+
+def test_stopping_answers_what_came_through_tls(run: Run, authority: Authority) -> None:
+    async def main() -> None:
+        gate = Gate()
+        server = Server({ECHO: gate}, tls=server_tls(authority))
+        address = await server.listen("127.0.0.1", 0)
+        async with calling(tls=ClientTls(ca=authority.certificate)) as client:
+            calls = [asyncio.ensure_future(client.call(address, Command.request(ECHO), 30)) for _ in range(20)]
+            await gate.crowd(20)
+            stopping = asyncio.ensure_future(server.stop(30))
+            await until(lambda: server.addresses == ())
+            gate.open()
+            assert {(await call).code for call in calls} == {0}
+            await stopping
+            await until(lambda: not client.connections)
 
     run(main())
 

@@ -325,7 +325,7 @@ def test_a_peer_with_too_many_bytes_in_flight_is_not_read_from() -> None:
 
 def test_unfinished_frames_are_bounded_in_all_and_in_time() -> None:
     async def main() -> None:
-        half = frame(body=b"x" * 1000)[:-1]
+        half = frame(body=b"x" * 1000)[:-10]
         rig = Rig(limits=Limits(partial_bytes_total=1500))
         rig.connection.data_received(half)
         assert rig.stats.partial_bytes == len(half)
@@ -337,6 +337,7 @@ def test_unfinished_frames_are_bounded_in_all_and_in_time() -> None:
         # One byte now and then keeps the connection from being idle, but not the frame from being overdue.
         for _ in range(3):
             rig.clock.now += 100
+            rig.connection.data_received(b"x")
             rig.endpoint.sweep(rig.clock.now)
         assert rig.transport.aborted
         assert "frame_timeout" in rig.connection.close_reason
@@ -456,6 +457,22 @@ def test_a_leaving_server_sends_new_clients_away_and_serves_old_ones() -> None:
         rig.connection.data_received(encode(young) + encode(old))
         answers = rig.transport.commands
         assert [(c.opaque, c.code, c.remark) for c in answers] == [(1, 1500, "please go away"), (2, 0, None)]
+
+    asyncio.run(main())
+
+
+def test_a_handler_may_close_the_connection() -> None:
+    async def main() -> None:
+        def close(command: Command, connection: Connection) -> Answer:
+            connection.close("refused")
+            return command.reply()
+
+        rig = Rig({10: echo, 11: close})
+        rig.connection.data_received(frame(1) + frame(2, code=11) + frame(3))
+        assert [c.opaque for c in rig.transport.commands] == [1]
+        assert rig.stats.requests == 2
+        assert not rig.connection.is_open
+        assert not rig.connection.send(b"x")
 
     asyncio.run(main())
 

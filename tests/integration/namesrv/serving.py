@@ -12,7 +12,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import GetRouteInfoByTopicHeader, RegisterBrokerHeader
 from pyromq.protocol.headers.base import Header
-from pyromq.remoting import Client
+from pyromq.remoting import Client, ClientTls
 
 BOUND = 30.0
 
@@ -49,9 +49,9 @@ async def name_server(
 class Peer:
     """Whoever has a connection to a name server: a client, an administrator, a broker."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, tls: ClientTls | None = None) -> None:
         self.address = address
-        self.client = Client()
+        self.client = Client(tls=tls)
 
     async def __aenter__(self) -> Self:
         return self

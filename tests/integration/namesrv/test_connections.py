@@ -3,6 +3,7 @@
 import asyncio
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,9 @@ from pyromq.namesrv import NameServer, NamesrvConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import NotifyMinBrokerIdChangeHeader
-from pyromq.remoting import ConnectError, Connection, Server
+from pyromq.remoting import ClientTls, ConnectError, Connection, RemotingError, Server, TlsMode
 from tests.integration.namesrv.serving import Peer, name_server, run, until
+from tests.integration.remoting.conftest import Authority
 
 
 def test_a_closed_connection_takes_its_broker_along(tmp_path: Path) -> None:
@@ -189,6 +191,33 @@ def test_no_request_fails_in_an_unforeseen_way(tmp_path: Path, caplog: pytest.Lo
 
     run(scenario())
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+def test_tls_is_enforced_when_asked_for(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        authority = Authority(tmp_path)
+        server_files, client_files = authority.issue("server"), authority.issue("client")
+        options: dict[str, Any] = {
+            "tls_mode": TlsMode.ENFORCING,
+            "tls_cert_path": server_files.certificate,
+            "tls_key_path": server_files.key,
+            "tls_trust_cert_path": authority.certificate,
+            "tls_client_auth": True,
+        }
+        known = ClientTls(ca=authority.certificate, certificate=client_files.certificate, key=client_files.key)
+        unknown = ClientTls(ca=authority.certificate)
+        async with (
+            name_server(tmp_path, **options) as server,
+            Peer(server.address, known) as welcome,
+            Peer(server.address, unknown) as stranger,
+            Peer(server.address) as plain,
+        ):
+            assert (await welcome.register("a", "T")).code == ResponseCode.SUCCESS
+            for refused in (stranger, plain):
+                with pytest.raises(RemotingError):
+                    await refused.route("T")
+
+    run(scenario())
 
 
 def test_start_and_stop(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
 from pyromq.store.dispatch import Dispatcher, Listener
-from pyromq.store.errors import StoreClosedError, StoreError
+from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.flush import Flusher, Post
 from pyromq.store.index import Index
@@ -146,7 +146,12 @@ class MessageStore:
             self.index.load(None if clean else self.checkpoint.index_timestamp)
         mark_running(config.abort_path)
         recovery = Recovery(config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher)
-        recovery.run(clean=clean)
+        try:
+            recovery.run(clean=clean)
+        except StoreFormatError:
+            if clean:
+                config.abort_path.unlink(missing_ok=True)
+            raise
         self._flusher.start(self.commit_log.max_offset)
         self._upkeep.start(self.clock())
         self._appender.start()
@@ -352,6 +357,27 @@ class MessageStore:
         for topic in unused:
             self.delete_topic(topic)
         return unused
+
+    def delete_expired_queues(self) -> int:
+        """Delete queues, not of system topics, all of whose messages left the log; returns how many.
+
+        Their numbering begins at 0 again, while consumers may have stored higher offsets.
+        """
+        self._check_open()
+        begin = self.commit_log.min_offset
+        expired = [
+            queue
+            for queue in self.queues
+            if not is_system_topic(queue.topic)
+            and 0 <= queue.max_physical_offset <= begin
+            and self._appender.next_offset(queue.topic, queue.queue_id) == queue.max_offset
+        ]
+        for queue in expired:
+            self._appender.forget(queue.topic)
+            self.queues.delete(queue.topic, queue.queue_id)
+        if expired:
+            self._upkeep.save_soon()
+        return len(expired)
 
     # -- the log --
 

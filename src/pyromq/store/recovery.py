@@ -91,7 +91,7 @@ class Recovery:
             start = manifest.offset
         else:
             start = self._start_after_crash()
-        if not self._queues.whole or excess or (manifest is not None and not clean and self._behind(manifest)):
+        if not self._queues.whole or (manifest is not None and not clean and self._behind(manifest)):
             start = begin
         walker = self._walk(start)
         if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
@@ -102,8 +102,8 @@ class Recovery:
                 f"{self._log.files.directory} does not begin with a message ({walker.fault}): nothing was changed"
             )
         excess += self._queues.truncate_to(end)
-        if excess and start > begin:
-            walker = self._walk_all()  # they said they knew records which they did not
+        if excess:  # they may have claimed to know records which they did not
+            self._walk(start, end)
         self._cut(end, walker.fault, clean=clean, excess=excess)
 
     def _behind(self, manifest: Manifest) -> bool:
@@ -114,14 +114,18 @@ class Recovery:
             for queue_id, count in queues.items()
         )
 
-    def _walk_all(self) -> Walker:
+    def _walk_all(self, end: int | None = None) -> Walker:
         log.warning("consume queues lack entries: they are rebuilt from the whole log")
-        return self._walk(self._log.min_offset)
+        return self._walk(self._log.min_offset, end)
 
-    def _walk(self, start: int) -> Walker:
-        """Dispatch whatever is missing from `start` on; all over from the beginning when more than that is missing."""
+    def _walk(self, start: int, end: int | None = None) -> Walker:
+        """Dispatch whatever is missing from `start` on; all over from the beginning when more than that is missing.
+
+        `end` is known after a first walk, which also checked everything.
+        """
         whole = start <= self._log.min_offset
-        walker = Walker(self._log.files, start, verify_crc=self._config.check_crc_on_recover)
+        verify_crc = end is None and self._config.check_crc_on_recover
+        walker = Walker(self._log.files, start, verify_crc=verify_crc, end=end)
         indexed = self._index.max_physical_offset if self._index is not None else 1 << 62
         known: dict[tuple[str, int], int] = {}  # end of the last record that a queue has
         for record in walker:
@@ -131,15 +135,15 @@ class Recovery:
             if reach is None:
                 queue = self._queues.get(*key)
                 reach = known[key] = queue.max_physical_offset if queue is not None else -1
-            end = record.offset + record.size
-            missing = end > reach and record.sys_flag & sysflag.TRANSACTION_MASK in (0, sysflag.COMMIT)
+            record_end = record.offset + record.size
+            missing = record_end > reach and record.sys_flag & sysflag.TRANSACTION_MASK in (0, sysflag.COMMIT)
             if not missing and record.offset <= indexed:
                 continue
             if missing:
                 if not whole and record.queue_offset > self._next_offset(key):
-                    return self._walk_all()
+                    return self._walk_all(end)
                 self._entered += 1
-                known[key] = end
+                known[key] = record_end
             if not self._dispatcher.redo(record):
                 raise DiskFullError(
                     f"no space to rebuild the consume queues in {self._config.consume_queue_dir}: free some space"

@@ -7,11 +7,18 @@ import os
 import secrets
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 from pyromq.broker.addresses import advertised_host, check_reachable, numeric_host
+from pyromq.broker.admin.clients import ClientAdmin
+from pyromq.broker.admin.groups import GroupAdmin
+from pyromq.broker.admin.info import BrokerAdmin
+from pyromq.broker.admin.offsets import OffsetAdmin
+from pyromq.broker.admin.topics import TopicAdmin
 from pyromq.broker.clients import Consumers, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_requests import ConsumerRequests
+from pyromq.broker.daytotals import DayTotals
 from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
@@ -56,6 +63,12 @@ NOT_ON_FAST_PORT = frozenset(
 """What may be held for long stays off the port that exists to be fast."""
 
 
+class _Part(Protocol):
+    """Whatever serves requests."""
+
+    def handlers(self) -> dict[int, Handler]: ...
+
+
 def wall_clock() -> int:
     """Unix time in milliseconds."""
     return time.time_ns() // 1_000_000
@@ -86,6 +99,8 @@ class Broker:
         self.filters = Filters(config)
         self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
         self.timers = Timers()
+        self.day_totals = DayTotals(clock, self._message_totals)
+        self.runtime_sources: list[Callable[[], dict[str, object]]] = []
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
@@ -231,7 +246,19 @@ class Broker:
             clock,
         )
         requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
-        for part in (self.sender, puller, self.heartbeats, requests, Queries(config, store)):
+        parts: tuple[_Part, ...] = (
+            self.sender,
+            puller,
+            self.heartbeats,
+            requests,
+            Queries(config, store),
+            TopicAdmin(self),
+            GroupAdmin(self),
+            ClientAdmin(self),
+            OffsetAdmin(self),
+            BrokerAdmin(self),
+        )
+        for part in parts:
             self._handlers.update(guarded(part.handlers()))
         self._fast_handlers.update(
             {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
@@ -244,8 +271,19 @@ class Broker:
         every(SAMPLE_INTERVAL_MS / 1000, self.stats.sample)
         every(SCAN_INTERVAL, self.heartbeats.drop_silent)
         every(SCAN_INTERVAL, self.locks.drop_expired)
+        every(SCAN_INTERVAL, self.day_totals.tick)
         every(PARK_TICK, self.park.tick)
         every(STORE_TICK, self.store.tick)
+
+    def delete_topic(self, topic: str) -> None:
+        """Forget a topic with everything the broker knows about it. What is in the log stays until it ages."""
+        self.topics.delete(topic)
+        self.offsets.forget_topic(topic)
+        self.stats.forget(lambda key: topic in key.split("@"))
+        self.store.delete_topic(topic)
+
+    def _message_totals(self) -> tuple[int, int]:
+        return self.store.stats.put_count, self.store.stats.get_transferred
 
     def _arrived(self, message: Dispatch) -> None:
         self.park.arrived(

@@ -1,0 +1,176 @@
+"""Who is connected, and questions that only a client can answer: those are passed on to it and its answer back."""
+
+from typing import TYPE_CHECKING
+
+from pyromq.broker.clients import Client
+from pyromq.broker.errors import Refused
+from pyromq.protocol.bodies import (
+    ConnectionInfo,
+    ConsumerConnection,
+    ConsumerStatusBody,
+    ProducerConnection,
+    ProducerInfo,
+    ProducerTable,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.headers import (
+    ConsumeMessageDirectlyHeader,
+    GetConsumerConnectionListHeader,
+    GetConsumerRunningInfoHeader,
+    GetConsumerStatusFromClientHeader,
+    GetProducerConnectionListHeader,
+    Header,
+    InvokeBrokerToGetConsumerStatusHeader,
+)
+from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
+from pyromq.remoting import CallTimeout, Connection, Handler, RemotingError
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+RELAY_TIMEOUT = 10.0
+STATUS_TIMEOUT = 5.0
+
+
+class ClientAdmin:
+    """Connections and relayed questions."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.GET_CONSUMER_CONNECTION_LIST: self._consumers,
+            RequestCode.GET_PRODUCER_CONNECTION_LIST: self._producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self._all_producers,
+            RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: self._status,
+        }
+
+    def _consumers(self, request: Command, _connection: Connection) -> Command:
+        name = request.header(GetConsumerConnectionListHeader).consumer_group
+        group = self._broker.consumers.get(name)
+        if group is None:
+            raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+        body = ConsumerConnection(
+            connection_set=[_info(member) for member in group.members.values()],
+            subscription_table=dict(group.subscriptions),
+            consume_type=group.consume_type,
+            message_model=group.message_model,
+            consume_from_where=group.consume_from_where,
+        )
+        return request.reply(body=body.encode())
+
+    def _producers(self, request: Command, _connection: Connection) -> Command:
+        name = request.header(GetProducerConnectionListHeader).producer_group
+        members = self._broker.producers.get(name)
+        if not members:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+        return request.reply(
+            body=ProducerConnection(connection_set=[_info(each) for each in members.values()]).encode()
+        )
+
+    def _all_producers(self, request: Command, _connection: Connection) -> Command:
+        table = {
+            group: [
+                ProducerInfo(
+                    client_id=member.client_id,
+                    language=_language(member),
+                    last_update_timestamp=member.last_seen,
+                    remote_ip=str(member.connection.peer),
+                    version=member.version,
+                )
+                for member in members
+            ]
+            for group, members in self._broker.producers.items()
+        }
+        return request.reply(body=ProducerTable(data=table).encode())
+
+    async def _running_info(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(GetConsumerRunningInfoHeader)
+        client = self._find(header.consumer_group, header.client_id)
+        return await self._relay(request, header, client)
+
+    async def _consume_directly(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(ConsumeMessageDirectlyHeader)
+        header.broker_name = self._broker.config.broker_name
+        client = self._find(header.consumer_group, header.client_id or "")
+        try:
+            place = parse_offset_message_id(header.msg_id or "")
+        except MessageError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        record = self._broker.store.record_at(place.physical_offset)
+        if record is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no message {header.msg_id} here")
+        topic = self._broker.topics.get(header.topic or "")
+        header.topic_sys_flag = topic.topic_sys_flag if topic is not None else None
+        return await self._relay(request, header, client, bytes(record))
+
+    async def _relay(self, request: Command, header: Header, client: Client, body: bytes = b"") -> Command:
+        """Ask the client the same question; its answer is ours."""
+        if client.version < V3_1_8_SNAPSHOT:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the client {client.client_id} has version {version_name(client.version)}, which is too old for this",
+            )
+        question = Command.request(request.code, header, body=body)
+        try:
+            answer = await client.connection.request(question, RELAY_TIMEOUT)
+        except CallTimeout:
+            raise Refused(
+                ResponseCode.CONSUME_MSG_TIMEOUT, f"client {client.client_id} did not answer within {RELAY_TIMEOUT} s"
+            ) from None
+        except RemotingError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"client {client.client_id}: {error}") from None
+        return request.reply(answer.code, remark=answer.remark, body=bytes(answer.body), ext=answer.ext or None)
+
+    async def _status(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(InvokeBrokerToGetConsumerStatusHeader)
+        group = self._broker.consumers.get(header.group)
+        if group is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"no any consumer of group {header.group} is online")
+        wanted = header.client_addr
+        table = {}
+        for member in list(group.members.values()):
+            if wanted and member.client_id != wanted:
+                continue
+            if member.version < V3_0_7_SNAPSHOT:
+                raise Refused(
+                    ResponseCode.SYSTEM_ERROR,
+                    f"the client {member.client_id} does not support this, its version is too old",
+                )
+            question = GetConsumerStatusFromClientHeader(topic=header.topic, group=header.group)
+            try:
+                answer = await member.connection.request(
+                    Command.request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question), STATUS_TIMEOUT
+                )
+            except RemotingError:
+                continue
+            if answer.code == ResponseCode.SUCCESS and answer.body:
+                table[member.client_id] = ConsumerStatusBody.decode(answer.body).message_queue_table
+        return request.reply(body=ConsumerStatusBody(consumer_table=table).encode())
+
+    def _find(self, group: str, client_id: str) -> Client:
+        live = self._broker.consumers.get(group)
+        client = live.find(client_id) if live is not None else None
+        if client is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")
+        return client
+
+
+def _language(client: Client) -> str:
+    return client.language.name if client.language is not None else "OTHER"
+
+
+def _info(client: Client) -> ConnectionInfo:
+    return ConnectionInfo(
+        client_id=client.client_id,
+        client_addr=str(client.connection.peer),
+        language=_language(client),
+        version=client.version,
+    )

@@ -1,0 +1,122 @@
+"""Consumer groups: create, change, delete, list, forbid; and how their members get messages."""
+
+from typing import TYPE_CHECKING
+
+from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
+from pyromq.protocol import names
+from pyromq.protocol.bodies import (
+    GroupForbidden,
+    GroupSubscription,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicList,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import (
+    DeleteSubscriptiongroupHeader,
+    GetAllSubscriptiongroupConfigHeader,
+    GetAllSubscriptiongroupConfigResponseHeader,
+    GetSubscriptiongroupConfigHeader,
+    QuerySubscriptionByConsumerHeader,
+    QueryTopicsByConsumerHeader,
+    UpdateAndGetGroupForbiddenHeader,
+)
+from pyromq.remoting import Connection, Handler
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+
+class GroupAdmin:
+    """Group administration."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self._create,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self._create_list,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._all,
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self._one,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: self._delete,
+            RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN: self._forbid,
+            RequestCode.QUERY_TOPICS_BY_CONSUMER: self._topics,
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self._subscription,
+        }
+
+    def _create(self, request: Command, _connection: Connection) -> Command:
+        group = SubscriptionGroupConfig.decode(request.body)
+        _check(group)
+        self._broker.groups.put(group)
+        return request.reply()
+
+    def _create_list(self, request: Command, _connection: Connection) -> Command:
+        groups = SubscriptionGroupList.decode(request.body).group_config_list
+        for group in groups:
+            _check(group)
+        if groups:
+            self._broker.groups.put_all(groups)
+        return request.reply()
+
+    def _all(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(GetAllSubscriptiongroupConfigHeader)
+        table = self._broker.groups.table()
+        if header.group_seq is None:
+            return request.reply(body=table.encode())
+        total = len(table.subscription_group_table)
+        size = header.max_group_num or total
+        page = list(table.subscription_group_table.items())[header.group_seq : header.group_seq + size]
+        table.subscription_group_table = dict(page)
+        answer = GetAllSubscriptiongroupConfigResponseHeader(total_group_num=total)
+        return request.reply(header=answer, body=table.encode())
+
+    def _one(self, request: Command, _connection: Connection) -> Command:
+        name = request.header(GetSubscriptiongroupConfigHeader).group
+        group = self._broker.groups.get(name)
+        if group is None:
+            raise group_not_exist(name)
+        return request.reply(body=group.encode())
+
+    def _delete(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(DeleteSubscriptiongroupHeader)
+        self._broker.groups.delete(header.group_name)
+        self._broker.stats.forget(lambda key: key.endswith(f"@{header.group_name}"))
+        if header.clean_offset:
+            self._broker.offsets.forget_group(header.group_name)
+        return request.reply()
+
+    def _forbid(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(UpdateAndGetGroupForbiddenHeader)
+        groups = self._broker.groups
+        if header.group not in groups:
+            raise group_not_exist(header.group)
+        if header.topic not in self._broker.topics:
+            raise topic_not_exist(header.topic)
+        if header.readable is not None:
+            groups.forbid(header.group, header.topic, readable=header.readable)
+        readable = not groups.is_forbidden(header.group, header.topic)
+        return request.reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
+
+    def _topics(self, request: Command, _connection: Connection) -> Command:
+        group = request.header(QueryTopicsByConsumerHeader).group
+        topics = sorted(self._broker.offsets.topics_of(group))
+        return request.reply(body=TopicList(topic_list=topics, broker_addr=self._broker.address).encode())
+
+    def _subscription(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(QuerySubscriptionByConsumerHeader)
+        live = self._broker.consumers.get(header.group)
+        topic = header.topic or ""
+        found = live.subscriptions.get(topic) if live is not None else None
+        return request.reply(body=GroupSubscription(group=header.group, topic=topic, subscription_data=found).encode())
+
+
+def _check(group: SubscriptionGroupConfig) -> None:
+    names.check_group(group.group_name)
+    if group.retry_queue_nums < 0 or group.retry_max_times < -1:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER,
+            f"retryQueueNums {group.retry_queue_nums} must not be negative, retryMaxTimes not below -1",
+        )

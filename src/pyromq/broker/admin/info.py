@@ -1,0 +1,207 @@
+"""The broker itself: its runtime figures, statistics, settings, and cleaning on demand."""
+
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from pyromq.broker.errors import Refused
+from pyromq.config import ConfigError, NotReloadableError
+from pyromq.protocol import javaproperties
+from pyromq.protocol.bodies import ConsumeQueueEntry, ConsumeQueuePage, KVTable
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQueueHeader, ViewBrokerStatsDataHeader
+from pyromq.protocol.versions import CURRENT, version_name
+from pyromq.remoting import Connection, Handler
+from pyromq.store import BrokerRole
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+MAX_QUEUE_PAGE = 1000
+
+
+class BrokerAdmin:
+    """Administration of the broker as a process."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime,
+            RequestCode.GET_BROKER_CONFIG: self._get_config,
+            RequestCode.UPDATE_BROKER_CONFIG: self._update_config,
+            RequestCode.VIEW_BROKER_STATS_DATA: self._stats,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self._clean_queues,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self._clean_log,
+            RequestCode.CLEAN_UNUSED_TOPIC: self._clean_unused,
+            RequestCode.QUERY_CONSUME_QUEUE: self._queue_entries,
+        }
+
+    def _runtime(self, request: Command, _connection: Connection) -> Command:
+        return request.reply(body=KVTable(table=runtime_info(self._broker)).encode())
+
+    def _get_config(self, request: Command, _connection: Connection) -> Command:
+        text = javaproperties.dumps(self._broker.config.public())
+        version = self._broker.topics.version.encode().decode()
+        return request.reply(header=GetBrokerConfigResponseHeader(version=version), body=text.encode())
+
+    def _update_config(self, request: Command, connection: Connection) -> Command:
+        broker = self._broker
+        try:
+            changed = broker.config.change(javaproperties.loads(bytes(request.body).decode()))
+        except NotReloadableError as error:
+            raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
+        except (ConfigError, UnicodeDecodeError) as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        log.info("settings changed by %s: %s", connection.peer, ", ".join(changed))
+        if "broker_permission" in changed:
+            broker.topics.bump()
+            broker.registration.announce(list(broker.topics))
+        return request.reply()
+
+    def _stats(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(ViewBrokerStatsDataHeader)
+        data = self._broker.stats.data(header.stats_name, header.stats_key)
+        if data is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
+        return request.reply(body=data.encode())
+
+    def _clean_queues(self, request: Command, _connection: Connection) -> Command:
+        store = self._broker.store
+        for topic in store.topics():
+            ends = [queue.max_physical_offset for queue in store.queues if queue.topic == topic]
+            if not self._broker.topics.is_system(topic) and max(ends) < store.min_physical_offset:
+                log.info("dropping the queues of %s: none of their messages is kept any more", topic)
+                store.delete_topic(topic)
+        return request.reply()
+
+    def _clean_log(self, request: Command, _connection: Connection) -> Command:
+        self._broker.store.retention.request()
+        return request.reply()
+
+    def _clean_unused(self, request: Command, _connection: Connection) -> Command:
+        kept = [topic.topic_name for topic in self._broker.topics]
+        self._broker.store.delete_unused_topics(kept)
+        return request.reply()
+
+    def _queue_entries(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(QueryConsumeQueueHeader)
+        topic, queue_id = header.topic or "", header.queue_id or 0
+        queue = self._broker.store.queues.get(topic, queue_id)
+        if queue is None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+        live = self._broker.consumers.get(header.consumer_group or "")
+        subscription = live.subscriptions.get(topic) if live is not None else None
+        chosen = self._broker.filters.of_group(live.name, subscription) if live and subscription else None
+        begin = max(header.index or 0, queue.min_offset)
+        count = min(header.count or 0, MAX_QUEUE_PAGE, max(0, queue.max_offset - begin))
+        rows = []
+        for index in range(begin, begin + count):
+            entry = queue.entry(index)
+            if entry is None:
+                continue
+            physical, size, code = entry
+            passes = chosen is None or chosen.entry is None or chosen.entry(code)
+            if passes and chosen is not None and chosen.record is not None:
+                record = self._broker.store.record_at(physical, size)
+                passes = record is not None and chosen.record(record)
+            rows.append(ConsumeQueueEntry(physic_offset=physical, physic_size=size, tags_code=code, eval=passes))
+        page = ConsumeQueuePage(
+            max_queue_index=queue.max_offset,
+            min_queue_index=queue.min_offset,
+            queue_data=rows,
+            subscription_data=subscription,
+        )
+        return request.reply(body=page.encode())
+
+
+def runtime_info(broker: "Broker") -> dict[str, str]:
+    """What `clusterList` and `brokerStatus` show, under the names they look for."""
+    store, stats, now = broker.store, broker.store.stats, broker.clock()
+    info = {
+        "brokerVersionDesc": version_name(CURRENT),
+        "brokerVersion": CURRENT,
+        "brokerActive": broker.config.broker_role is not BrokerRole.SLAVE,
+        "bootTimestamp": broker.started_at,
+        "runtime": _duration(now - broker.started_at),
+        "startAcceptSendRequestTimeStamp": broker.config.start_accept_send_request_time_stamp,
+        "putTps": _rates(stats.put_tps()),
+        "getFoundTps": _rates(stats.get_found_tps()),
+        "getMissTps": _rates(stats.get_missed_tps()),
+        "getTotalTps": _rates(_sums(stats.get_found_tps(), stats.get_missed_tps())),
+        "getTransferredTps": _rates(stats.get_transferred_tps()),
+        "getTransferedTps": _rates(stats.get_transferred_tps()),
+        "putMessageTimesTotal": stats.put_count,
+        "putMessageFailedTimes": stats.put_failed,
+        "putMessageSizeTotal": stats.put_bytes,
+        "putMessageAverageSize": stats.average_size,
+        "putMessageDistributeTime": stats.put_distribution(),
+        "putMessageEntireTimeMax": stats.put_latency_max,
+        "getMessageEntireTimeMax": stats.get_latency_max,
+        "putLatency99": stats.put_latency_percentile(0.99),
+        "putLatency999": stats.put_latency_percentile(0.999),
+        "commitLogMinOffset": store.min_physical_offset,
+        "commitLogMaxOffset": store.max_physical_offset,
+        "commitLogDiskRatio": _disk_ratio(store.config.commit_log_dir),
+        "consumeQueueDiskRatio": _disk_ratio(store.config.store_path_root_dir),
+        "commitLogDirCapacity": _capacity(store.config.commit_log_dir),
+        "dispatchBehindBytes": store.dispatch_behind,
+        "dispatchMaxBuffer": 0,
+        "pageCacheLockTimeMills": 0,
+        "earliestMessageTimeStamp": store.earliest_time(),
+        "remainTransientStoreBufferNumbs": 2**31 - 1,
+        "remainHowManyDataToCommit": 0,
+        "remainHowManyDataToFlush": f"{store.max_physical_offset - store.flushed_offset} B",
+        "timerReadBehind": 0,
+        "timerOffsetBehind": 0,
+        "timerCongestNum": 0,
+        "timerEnqueueTps": 0.0,
+        "timerDequeueTps": 0.0,
+        **broker.day_totals.table(),
+    }
+    # One event loop instead of thread pools: nothing queues in front of the handlers.
+    for pool in ("send", "pull", "litePull", "query", "ack"):
+        info[f"{pool}ThreadPoolQueueSize"] = 0
+        info[f"{pool}ThreadPoolQueueCapacity"] = broker.server.limits.requests_per_connection
+        info[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
+    info["EndTransactionQueueSize"] = 0
+    info["EndTransactionThreadPoolQueueCapacity"] = broker.server.limits.requests_per_connection
+    for source in broker.runtime_sources:
+        info.update(source())
+    return {key: _text(value) for key, value in info.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _rates(rates: tuple[float, ...]) -> str:
+    return " ".join(map(str, rates))
+
+
+def _sums(some: tuple[float, ...], others: tuple[float, ...]) -> tuple[float, ...]:
+    return tuple(one + other for one, other in zip(some, others, strict=True))
+
+
+def _duration(millis: int) -> str:
+    seconds = millis // 1000
+    days, rest = divmod(seconds, 86_400)
+    hours, rest = divmod(rest, 3_600)
+    minutes, seconds = divmod(rest, 60)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _disk_ratio(path: os.PathLike[str]) -> float:
+    space = os.statvfs(path)
+    return 1 - space.f_bavail / space.f_blocks if space.f_blocks else -1.0
+
+
+def _capacity(path: os.PathLike[str]) -> str:
+    space = os.statvfs(path)
+    total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
+    return f"Total : {total / 2**30:.1f} GiB, Free : {free / 2**30:.1f} GiB."

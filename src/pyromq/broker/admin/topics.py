@@ -1,0 +1,189 @@
+"""Topics: create, change, delete, list, measure."""
+
+from typing import TYPE_CHECKING
+
+from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.stats import Stat
+from pyromq.protocol import names
+from pyromq.protocol.bodies import (
+    GroupList,
+    TopicConfig,
+    TopicConfigList,
+    TopicFilterType,
+    TopicList,
+    TopicOffset,
+    TopicStatsTable,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import (
+    DeleteTopicInBrokerHeader,
+    GetAllTopicConfigHeader,
+    GetAllTopicConfigResponseHeader,
+    GetTopicConfigHeader,
+    GetTopicStatsInfoHeader,
+    QueryTopicConsumeByWhoHeader,
+    UpdateAndCreateTopicHeader,
+)
+from pyromq.protocol.message import MessageQueue
+from pyromq.remoting import Connection, Handler
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+MAX_QUEUES = 65_535
+MAX_PERM = 7
+
+MESSAGE_TYPES = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"})
+ATTRIBUTES = {
+    "message.type": MESSAGE_TYPES,
+    "queue.type": frozenset({"SimpleCQ"}),
+    "cleanup.policy": frozenset({"DELETE"}),
+}
+"""Topic attributes and the values that are served; Apache's batch queues and compaction are not."""
+
+
+class TopicAdmin:
+    """Topic administration."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self._create,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._create_list,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self._delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._all,
+            RequestCode.GET_TOPIC_CONFIG: self._one,
+            RequestCode.GET_TOPIC_STATS_INFO: self._stats,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._consumed_by,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system,
+        }
+
+    def _create(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(UpdateAndCreateTopicHeader)
+        known = self._broker.topics.get(header.topic)
+        topic = TopicConfig(
+            topic_name=header.topic,
+            read_queue_nums=header.read_queue_nums,
+            write_queue_nums=header.write_queue_nums,
+            perm=header.perm,
+            topic_filter_type=TopicFilterType(header.topic_filter_type),
+            topic_sys_flag=header.topic_sys_flag or 0,
+            order=header.order,
+            attributes=changed_attributes(known, header.attributes or ""),
+        )
+        self._check(topic)
+        self._broker.topics.put(topic)
+        return request.reply()
+
+    def _create_list(self, request: Command, _connection: Connection) -> Command:
+        topics = TopicConfigList.decode(request.body).topic_config_list
+        for topic in topics:
+            known = self._broker.topics.get(topic.topic_name)
+            changes = ",".join(f"+{key.lstrip('+')}={value}" for key, value in topic.attributes.items())
+            topic.attributes = changed_attributes(known, changes)
+            self._check(topic)
+        if topics:
+            self._broker.topics.put_all(topics)
+        return request.reply()
+
+    def _check(self, topic: TopicConfig) -> None:
+        names.check_topic(topic.topic_name)
+        config = self._broker.config
+        if config.validate_system_topic_when_update_topic and self._broker.topics.is_system(topic.topic_name):
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER, f"the topic[{topic.topic_name}] is conflict with system topic"
+            )
+        if not (0 <= topic.read_queue_nums <= MAX_QUEUES and 0 <= topic.write_queue_nums <= MAX_QUEUES):
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queue numbers {topic.read_queue_nums} and {topic.write_queue_nums} must be from 0 to {MAX_QUEUES}",
+            )
+        if not 0 <= topic.perm <= MAX_PERM:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"perm {topic.perm} must be from 0 to {MAX_PERM}")
+        if topic.attributes.get("message.type") == "MIXED" and not config.enable_mixed_message_type:
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported (enableMixedMessageType)"
+            )
+
+    def _delete(self, request: Command, _connection: Connection) -> Command:
+        topic = request.header(DeleteTopicInBrokerHeader).topic
+        names.check_topic(topic)
+        if self._broker.topics.is_system(topic):
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"the topic[{topic}] is conflict with system topic")
+        retries = {
+            retry
+            for group in self._broker.offsets.groups_of(topic)
+            for plus in (False, True)
+            if (retry := names.pop_retry_topic(group, topic, plus=plus)) in self._broker.topics
+        }
+        for name in {topic, *retries}:
+            self._broker.delete_topic(name)
+        return request.reply()
+
+    def _all(self, request: Command, _connection: Connection) -> Command:
+        header = request.header(GetAllTopicConfigHeader)
+        table = self._broker.topics.table()
+        if header.topic_seq is None:
+            return request.reply(body=table.encode())
+        total = len(table.topic_config_table)
+        size = header.max_topic_num or total
+        page = list(table.topic_config_table.items())[header.topic_seq : header.topic_seq + size]
+        table.topic_config_table = dict(page)
+        return request.reply(header=GetAllTopicConfigResponseHeader(total_topic_num=total), body=table.encode())
+
+    def _one(self, request: Command, _connection: Connection) -> Command:
+        name = request.header(GetTopicConfigHeader).topic
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise topic_not_exist(name)
+        return request.reply(body=topic.encode())
+
+    def _stats(self, request: Command, _connection: Connection) -> Command:
+        name = request.header(GetTopicStatsInfoHeader).topic
+        topic = self._broker.topics.get(name)
+        if topic is None:
+            raise topic_not_exist(name)
+        store = self._broker.store
+        table = {}
+        for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
+            low, high = store.min_offset(name, queue_id), store.max_offset(name, queue_id)
+            newest = store.store_time(name, queue_id, high - 1) if high > 0 else 0
+            queue = MessageQueue(name, self._broker.config.broker_name, queue_id)
+            table[queue] = TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=max(newest, 0))
+        rate = self._broker.stats.per_second(Stat.TOPIC_PUT_NUMS, name)
+        return request.reply(body=TopicStatsTable(offset_table=table, topic_put_tps=rate).encode())
+
+    def _consumed_by(self, request: Command, _connection: Connection) -> Command:
+        topic = request.header(QueryTopicConsumeByWhoHeader).topic
+        live = self._broker.consumers.groups_of_topic(topic)
+        groups = sorted({*live, *self._broker.offsets.groups_of(topic)})
+        return request.reply(body=GroupList(group_list=groups).encode())
+
+    def _system(self, request: Command, _connection: Connection) -> Command:
+        topics = sorted(
+            topic.topic_name for topic in self._broker.topics if self._broker.topics.is_system(topic.topic_name)
+        )
+        return request.reply(body=TopicList(topic_list=topics).encode())
+
+
+def changed_attributes(known: TopicConfig | None, changes: str) -> dict[str, str]:
+    """The attributes of a topic after `+key=value,-key`. Raises Refused for what is unknown or not served."""
+    attributes = dict(known.attributes) if known is not None else {}
+    for change in filter(None, (part.strip() for part in changes.split(","))):
+        key, equals, value = change[1:].partition("=")
+        if change[0] == "-" and not equals:
+            attributes.pop(key, None)
+        elif change[0] == "+" and equals:
+            allowed = ATTRIBUTES.get(key)
+            if allowed is None:
+                raise Refused(ResponseCode.INVALID_PARAMETER, f"unknown topic attribute {key!r}: {sorted(ATTRIBUTES)}")
+            if value not in allowed:
+                raise Refused(ResponseCode.INVALID_PARAMETER, f"{key}={value} is not served: {sorted(allowed)}")
+            attributes[key] = value
+        else:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"attribute change {change!r} is neither +key=value nor -key")
+    return attributes

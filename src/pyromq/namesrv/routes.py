@@ -3,7 +3,8 @@
 Pure: no sockets, time from a clock in seconds. Everything is lost with the process and refilled by registrations.
 
 Invariants: a broker name is in `brokers` exactly while it has an address, in a cluster exactly while it is in
-`brokers`, and in the topic table only while it is in `brokers`.
+`brokers`, and in the topic table only while it is in `brokers`; every address in `brokers` is in `live`, so that it
+expires, and `live` is bounded.
 """
 
 import logging
@@ -119,6 +120,9 @@ class RouteTable:
         """
         self._check(registration)
         key = registration.key
+        known = self.live.get(key)
+        if known is not None and known.name != registration.name:
+            self.unregister(key.cluster, known.name, key.address)
         group = self._group(registration)
         addresses = group.broker_addrs
         smallest = min(addresses, default=MASTER)
@@ -128,6 +132,7 @@ class RouteTable:
         if self._outdated(registration, addresses.get(registration.broker_id)):
             log.warning("broker %s at %s ignored: its id belongs to a newer state", group.broker_name, key.address)
             self.live.pop(key, None)
+            self.filter_servers.pop(key, None)
             return Registered()
         first = registration.broker_id not in addresses
         addresses[registration.broker_id] = registration.address
@@ -150,8 +155,10 @@ class RouteTable:
     def unregister(self, cluster: str, name: str, address: str) -> GroupChange | None:
         """Forget one broker; returns the change of its group when it had the smallest id and others remain."""
         key = BrokerKey(cluster, address)
-        self.live.pop(key, None)
-        self.filter_servers.pop(key, None)
+        live = self.live.get(key)
+        if live is not None and live.name == name:
+            del self.live[key]
+            self.filter_servers.pop(key, None)
         group = self.brokers.get(name)
         if group is None:
             return None

@@ -1,10 +1,15 @@
 """Leaving, falling silent, losing the connection."""
 
-import pytest
+from typing import Any
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.routes import MAX_TIMEOUT, BrokerKey, GroupChange, RouteTable
 from pyromq.protocol.bodies import TopicQueueMappingInfo
-from tests.unit.namesrv.conftest import Clock, Register
+from tests.unit.namesrv.conftest import Clock, Register, registrar
 
 
 def is_empty(table: RouteTable) -> bool:
@@ -147,3 +152,85 @@ def test_changes_of_brokers_that_vanish_are_reported(table: RouteTable, register
     clock.now += 61
     _, (change,) = table.expire()
     assert (change.min_broker_id, change.offline_address) == (1, "a-0:10911")
+
+
+def test_an_address_that_changes_its_name_leaves_the_old_one(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T", address="h:1")
+    register("b", 0, "T", address="h:1")
+    assert list(table.brokers) == ["b"]
+    assert table.clusters == {"c": {"b"}}
+
+
+def test_unregistering_under_a_wrong_name_leaves_the_broker_to_expire(
+    table: RouteTable, register: Register, clock: Clock
+) -> None:
+    register("a", 0, "T")
+    register("b", 0, "T")
+    table.unregister("c", "b", "a-0:10911")
+    assert set(table.brokers) == {"a", "b"}
+    clock.now += 121
+    table.expire()
+    assert is_empty(table)
+
+
+def test_a_rejected_newcomer_leaves_no_filter_servers(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T", address="h:1", state=2)
+    register("a", 1, address="h:2", state=1, filters=["f:1"])
+    register("a", 0, "T", address="h:2", state=1, filters=["f:1"])
+    assert not table.filter_servers
+
+
+BROKERS = st.tuples(
+    st.sampled_from("ab"), st.integers(0, 2), st.sampled_from(["h:1", "h:2", "h:3"]), st.sampled_from("cd")
+)
+STEPS = st.one_of(
+    st.tuples(st.just("register"), BROKERS, st.integers(0, 2), st.sampled_from([None, True, False])),
+    st.tuples(st.just("unregister"), BROKERS),
+    st.tuples(st.just("disconnect"), st.integers(0, 2)),
+    st.tuples(st.just("wait"), st.sampled_from([50.0, 130.0])),
+    st.tuples(st.just("delete"), st.sampled_from(["T1", "T2"])),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(STEPS, max_size=30))
+def test_the_tables_agree_whatever_happens(steps: list[tuple[Any, ...]]) -> None:
+    clock = Clock()
+    table = RouteTable(NamesrvConfig(), clock)
+    register = registrar(table)
+    connections = [object(), object(), object()]
+    for step in steps:
+        match step:
+            case "register", (name, broker_id, address, cluster), number, acting:
+                register(
+                    name, broker_id, "T1", f"T{number}", address=address, cluster=cluster, state=number, acting=acting,
+                    filters=["f:1"] if number else [], connection=connections[number],
+                )  # fmt: skip
+            case "unregister", (name, _, address, cluster):
+                table.unregister(cluster, name, address)
+            case "disconnect", number:
+                table.disconnected(connections[number])
+            case "wait", seconds:
+                clock.now += seconds
+                table.expire()
+            case "delete", topic:
+                table.delete_topic(topic)
+        assert_consistent(table)
+    clock.now += 121
+    table.expire()
+    assert is_empty(table)
+    assert table.topics.entries == 0
+
+
+def assert_consistent(table: RouteTable) -> None:
+    assert set().union(*table.clusters.values()) == set(table.brokers)
+    assert all(table.clusters.values())
+    for name, group in table.brokers.items():
+        assert group.broker_addrs
+        for address in group.broker_addrs.values():
+            assert any(key.address == address and live.name == name for key, live in table.live.items())
+    held = [set(table.topics.queues(topic)) for topic in table.topics.names()]
+    assert all(held)
+    assert set().union(*held) <= set(table.brokers)
+    assert sum(map(len, held)) == table.topics.entries
+    assert set(table.filter_servers) <= set(table.live)

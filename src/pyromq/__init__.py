@@ -1,5 +1,86 @@
-"""PyroMQ: RocketMQ in Python, wire- and file-compatible with Apache RocketMQ."""
+"""PyroMQ: RocketMQ in Python, wire- and file-compatible with Apache RocketMQ.
+
+The names here are the clients for threads; `pyromq.aio` has the same ones for asyncio. They are loaded when first
+used, so that servers and tools do not pay for clients, and importing starts no thread.
+"""
+
+import importlib
+from typing import TYPE_CHECKING
 
 from pyromq.errors import PyroMQError
 
-__all__ = ["PyroMQError"]
+if TYPE_CHECKING:
+    from pyromq.client.blocking.producer import Producer, TransactionProducer
+    from pyromq.client.config import ClientConfig, ProducerConfig
+    from pyromq.client.errors import (
+        BrokerError,
+        ClientError,
+        NoRouteError,
+        RequestTimeout,
+        SendFailedError,
+        ServiceStateError,
+        TooManyRequestsError,
+        TransportError,
+    )
+    from pyromq.client.request_reply import create_reply
+    from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+    from pyromq.client.transaction import TransactionListener
+    from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
+
+__all__ = [
+    "BrokerError",
+    "ClientConfig",
+    "ClientError",
+    "LocalTransactionState",
+    "Message",
+    "MessageQueue",
+    "NoRouteError",
+    "Producer",
+    "ProducerConfig",
+    "PyroMQError",
+    "ReceivedMessage",
+    "RequestTimeout",
+    "SendFailedError",
+    "SendResult",
+    "SendStatus",
+    "ServiceStateError",
+    "TooManyRequestsError",
+    "TransactionListener",
+    "TransactionProducer",
+    "TransactionSendResult",
+    "TransportError",
+    "create_reply",
+]
+
+_HOMES = {
+    "pyromq.client.blocking.producer": ("Producer", "TransactionProducer"),
+    "pyromq.client.config": ("ClientConfig", "ProducerConfig"),
+    "pyromq.client.errors": (
+        "BrokerError",
+        "ClientError",
+        "NoRouteError",
+        "RequestTimeout",
+        "SendFailedError",
+        "ServiceStateError",
+        "TooManyRequestsError",
+        "TransportError",
+    ),
+    "pyromq.client.request_reply": ("create_reply",),
+    "pyromq.client.results": ("LocalTransactionState", "SendResult", "SendStatus", "TransactionSendResult"),
+    "pyromq.client.transaction": ("TransactionListener",),
+    "pyromq.protocol.message": ("Message", "MessageQueue", "ReceivedMessage"),
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME_OF.get(name)
+    if home is None:
+        raise AttributeError(f"module 'pyromq' has no attribute {name!r}")
+    value: object = getattr(importlib.import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -151,6 +151,10 @@ class SendFailedError(ClientError):
         )
 
 
+class SendForbiddenError(ClientError):
+    """A forbidden-check hook did not let the message pass; what it raised is the cause."""
+
+
 class RequestTimeout(ClientError):  # noqa: N818 - named as the other time-outs of PyroMQ
     """The request message was sent, but no reply came back in time."""
 

@@ -1,7 +1,8 @@
 """What a send returns. All four statuses are results, not errors: the message is stored in each of them."""
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+import msgspec
 
 from pyromq.protocol.message import MessageQueue
 
@@ -23,8 +24,7 @@ class LocalTransactionState(StrEnum):
     UNKNOWN = "UNKNOW"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SendResult:
+class SendResult(msgspec.Struct, frozen=True, kw_only=True):
     """The broker's receipt for a message, or for a batch (`message_id` and `offset_message_id` are then comma-joined).
 
     `message_id` is the unique id the client gave the message, `offset_message_id` the place where the broker put it.
@@ -41,8 +41,7 @@ class SendResult:
     trace_on: bool = True
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TransactionSendResult(SendResult):
+class TransactionSendResult(SendResult, frozen=True, kw_only=True):
     """A receipt plus what the local transaction decided."""
 
     local_state: LocalTransactionState

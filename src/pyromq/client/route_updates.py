@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from pyromq.client.clock import Clock, within
-from pyromq.client.errors import BrokerError, ClientError, NameServerAnswer, NoRouteError
+from pyromq.client.errors import BrokerError, ClientError, NameServerAnswer, NoRouteError, ServiceStateError
 from pyromq.client.members import ConsumerMember, ProducerMember
 from pyromq.client.routes import clamp_queues, publish_info, route_changed, subscribe_queues
 from pyromq.client.topology import Topology
@@ -69,7 +69,12 @@ class RouteUpdates:
             task = asyncio.get_running_loop().create_task(self._refresh(topic, default_topic, queues))
             self._running[key] = task
             task.add_done_callback(lambda done: self._finished(key, done))
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise ServiceStateError(f"the client was closed while it asked for topic {topic!r}") from None
+            raise
 
     async def refresh_all(self) -> None:
         """Every topic of every producer and consumer, one after the other."""

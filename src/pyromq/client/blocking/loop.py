@@ -1,0 +1,167 @@
+"""The one background event loop behind all blocking clients of a process.
+
+It starts with the first client, in a daemon thread, and ends with the last. Threads hand work over through an inbox
+that wakes the loop once for many items. A loop inherited through fork is dead and says so.
+"""
+
+import asyncio
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+from pyromq.client.errors import ClientError, ForkedError, ServiceStateError
+
+T = TypeVar("T")
+
+
+class BackgroundLoop:
+    """An event loop in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = _new_event_loop()
+        self._inbox: deque[Callable[[], object]] = deque()
+        self._awake = False
+        self._thread = threading.Thread(target=self._serve, name="pyromq-loop", daemon=True)
+        self._thread.start()
+
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run a coroutine on the loop and wait for its result. Interrupting the wait cancels the coroutine."""
+        if threading.current_thread() is self._thread:
+            raise ClientError(
+                "a blocking call on PyroMQ's own event loop would wait for itself; use pyromq.aio in coroutines"
+            )
+        outcome: Future[T] = Future()
+        started: list[asyncio.Future[T]] = []
+
+        def start() -> asyncio.Future[T]:
+            started.append(self._loop.create_task(make()))
+            return started[0]
+
+        self.submit(lambda: chain(start, outcome))
+        try:
+            return outcome.result()
+        except BaseException:
+            if not outcome.done() and not outcome.cancel() and started:
+                self.submit(started[0].cancel)
+            raise
+
+    def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
+        """Run a coroutine on the loop and return at once."""
+        outcome: Future[T] = Future()
+        self.submit(lambda: chain(lambda: self._loop.create_task(make()), outcome))
+        return outcome
+
+    def submit(self, work: Callable[[], object]) -> None:
+        """Run a plain function on the loop soon."""
+        self.check_process()
+        self._inbox.append(work)
+        # Set before the loop is woken, cleared before the inbox is read: an item is never left behind.
+        if not self._awake:
+            self._awake = True
+            self._loop.call_soon_threadsafe(self._read_inbox)
+
+    def check_process(self) -> None:
+        pid = os.getpid()
+        if pid != self._pid:
+            raise ForkedError(self._pid, pid)
+
+    def stop(self) -> None:
+        """End the loop and its thread; what still runs on it is cancelled."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _read_inbox(self) -> None:
+        self._awake = False
+        for _ in range(len(self._inbox)):
+            self._inbox.popleft()()
+        if self._inbox and not self._awake:
+            self._awake = True
+            self._loop.call_soon(self._read_inbox)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            tasks = asyncio.all_tasks(self._loop)
+            for task in tasks:
+                task.cancel()
+            self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.close()
+
+
+def chain(start: "Callable[[], asyncio.Future[T]]", outcome: "Future[T]") -> None:
+    """On the loop: start something unless nobody wants it any more, and copy what becomes of it to another thread."""
+    if not outcome.set_running_or_notify_cancel():
+        return
+    try:
+        work = start()
+    except Exception as error:  # noqa: BLE001 - it belongs to the thread that waits
+        outcome.set_exception(error)
+        return
+
+    def copy(done: "asyncio.Future[T]") -> None:
+        if done.cancelled():
+            outcome.set_exception(ServiceStateError("the client was closed before the call was finished"))
+        elif (error := done.exception()) is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(done.result())
+
+    work.add_done_callback(copy)
+
+
+class _Shared:
+    """The loop of this process and how many clients use it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.loop: BackgroundLoop | None = None
+        self.users = 0
+
+
+_shared = _Shared()
+
+
+def acquire() -> BackgroundLoop:
+    """The shared loop, started if need be; give it back with `release`."""
+    with _shared.lock:
+        if _shared.loop is None:
+            _shared.loop = BackgroundLoop()
+        _shared.users += 1
+        return _shared.loop
+
+
+def release(loop: BackgroundLoop) -> None:
+    """One client less; the last one ends the loop."""
+    with _shared.lock:
+        if loop is not _shared.loop:
+            return
+        _shared.users -= 1
+        if _shared.users:
+            return
+        _shared.loop = None
+    loop.stop()
+
+
+def _forget() -> None:
+    """In a child process: neither the lock's state nor the thread came along."""
+    global _shared  # noqa: PLW0603 - the one place that replaces it
+    _shared = _Shared()
+
+
+os.register_at_fork(after_in_child=_forget)
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

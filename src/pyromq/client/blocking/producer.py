@@ -1,0 +1,297 @@
+"""Producers for threads. Every method is that of the asyncio producer, with a wait around it."""
+
+import logging
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pyromq.client.blocking import loop as background
+from pyromq.client.blocking.queries import BlockingQueryMethods
+from pyromq.client.config import ProducerConfig
+from pyromq.client.delivery import Callback
+from pyromq.client.dispatch import Choice, Payload
+from pyromq.client.errors import ClientError, ServiceStateError, TooManyRequestsError
+from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
+from pyromq.client.producer import Producer as AsyncProducer
+from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+from pyromq.client.selectors import Selector
+from pyromq.client.state import ServiceState
+from pyromq.client.transaction import Outcome, TransactionListener, judge
+from pyromq.client.transaction import TransactionProducer as AsyncTransactionProducer
+from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+
+class Producer(BlockingQueryMethods):
+    """Sends messages of one producer group; threads may share it.
+
+        with Producer("orders-service", namesrv="127.0.0.1:9876") as producer:
+            result = producer.send(Message("orders", b"...", tags="paid", keys=["o-17"]), timeout=3.0)
+
+    Options are the fields of `ProducerConfig`, given by name or as `config`. Every call raises `ClientError` or one of
+    its children. After a fork, make a new one in the child.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        config: ProducerConfig | None = None,
+        **options: Any,
+    ) -> None:
+        self._producer = self._make(group, namesrv=namesrv, config=config, **options)
+        self._loop: background.BackgroundLoop | None = None
+        self._life = threading.Lock()
+        self._room = threading.BoundedSemaphore(self._producer.config.async_queue)
+
+    def _make(self, group: str, **options: Any) -> AsyncProducer:
+        return AsyncProducer(group, **options)
+
+    @property
+    def group(self) -> str:
+        return self._producer.group
+
+    @property
+    def config(self) -> ProducerConfig:
+        return self._producer.config
+
+    @property
+    def state(self) -> ServiceState:
+        return self._producer.state
+
+    @property
+    def send_hooks(self) -> list[SendHook]:
+        """Append hooks before `start`."""
+        return self._producer.send_hooks
+
+    @property
+    def forbidden_hooks(self) -> list[ForbiddenHook]:
+        """Append hooks before `start`."""
+        return self._producer.forbidden_hooks
+
+    @property
+    def end_transaction_hooks(self) -> list[EndTransactionHook]:
+        """Append hooks before `start`."""
+        return self._producer.end_transaction_hooks
+
+    def start(self) -> None:
+        """Join the client instance and begin. Raises ServiceStateError unless it was just made, ClientError else."""
+        with self._life:
+            loop = self._loop or background.acquire()
+            try:
+                loop.call(self._producer.start)
+            except BaseException:
+                if self._loop is None:
+                    background.release(loop)
+                raise
+            self._loop = loop
+
+    def close(self) -> None:
+        """Finish what is under way, within `close_timeout`, and leave; does nothing when it is not running."""
+        with self._life:
+            loop, self._loop = self._loop, None
+            if loop is None:
+                return
+            loop.check_process()
+            try:
+                loop.call(self._producer.close)
+            finally:
+                background.release(loop)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self,
+        payload: Payload,
+        *,
+        timeout: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """Send a message, or several of one topic as a batch, and wait for the broker's receipt.
+
+        Without `queue` and `selector` the next queue is taken and failures are retried on other brokers; `timeout`
+        (default `send_timeout`, in seconds) covers all attempts. With them there is one attempt.
+        """
+        return self._run(lambda: self._producer.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg))
+
+    def send_async(
+        self,
+        payload: Payload,
+        callback: "Callback[SendResult] | None" = None,
+        *,
+        timeout: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> "Future[SendResult]":
+        """Begin to send and return at once; the outcome is the future's, and goes to `callback(result, error)`.
+
+        The callback runs on a pool of threads. With back-pressure the call waits until there is room.
+        """
+        loop = self._running()
+        if not self._room.acquire(blocking=False):
+            bound = self.config.async_queue
+            raise TooManyRequestsError(f"{bound} asynchronous sends are under way already; wait for some of them")
+        outcome: Future[SendResult] = Future()
+        outcome.add_done_callback(lambda _: self._room.release())
+        try:
+            held = loop.call(lambda: self._producer.reserve(payload, timeout)) if self.config.backpressure else None
+        except ClientError as error:
+            outcome.set_exception(error)
+            if callback is not None:
+                callback(None, error)
+            return outcome
+        choice = Choice(queue, selector, arg)
+        loop.submit(
+            lambda: background.chain(
+                lambda: self._producer.begin_send(payload, callback, timeout, choice, held), outcome
+            )
+        )
+        return outcome
+
+    def send_oneway(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> None:
+        """Hand a message to the network and do not ask what became of it."""
+        self._run(lambda: self._producer.send_oneway(message, queue=queue, selector=selector, arg=arg))
+
+    def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+        """Only a `TransactionProducer` can do this."""
+        return self._run(lambda: self._producer.send_in_transaction(message, arg))
+
+    def publish_queues(self, topic: str) -> list[MessageQueue]:
+        """The queues that messages of a topic can go to. Raises NoRouteError."""
+        return self._run(lambda: self._producer.publish_queues(topic))
+
+    def resize_backpressure(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Change the bounds on asynchronous sends while the producer runs."""
+
+        async def resize() -> None:
+            self._producer.resize_backpressure(count=count, size=size)
+
+        self._run(resize)
+
+    def request(
+        self,
+        message: Message,
+        timeout: float,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> ReceivedMessage:
+        """Send a message and wait for the message that a consumer replies with.
+
+        Raises RequestTimeout when it was sent but not answered in time, ClientError when it could not be sent.
+        """
+        return self._run(lambda: self._producer.request(message, timeout, queue=queue, selector=selector, arg=arg))
+
+    def request_async(
+        self,
+        message: Message,
+        timeout: float,
+        callback: "Callback[ReceivedMessage] | None" = None,
+        *,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> "Future[ReceivedMessage]":
+        """`request` that returns at once; the reply is the future's, and goes to `callback(reply, error)`."""
+
+        async def ask() -> ReceivedMessage:
+            return await self._producer.request_async(
+                message, timeout, callback, queue=queue, selector=selector, arg=arg
+            )
+
+        return self._running().begin(ask)
+
+    def recall(self, topic: str, handle: str) -> str:
+        """Take back a delayed message by the handle of its send result; returns its message id."""
+        return self._run(lambda: self._producer.recall(topic, handle))
+
+    def _query(self) -> AsyncProducer:
+        return self._producer
+
+    def _running(self) -> background.BackgroundLoop:
+        loop = self._loop
+        if loop is None:
+            raise ServiceStateError(f"producer {self.group!r} is {self.state}: start() it, or use it in a with block")
+        loop.check_process()
+        return loop
+
+    def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return self._running().call(make)
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages become visible only when a local transaction commits.
+
+    `listener.execute` runs in the thread that sends, `listener.check` on a pool of its own. See
+    `pyromq.aio.TransactionProducer`.
+    """
+
+    _producer: AsyncTransactionProducer
+
+    def __init__(
+        self,
+        group: str,
+        listener: TransactionListener | None,
+        *,
+        namesrv: str | None = None,
+        config: ProducerConfig | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(group, listener=listener, namesrv=namesrv, config=config, **options)
+
+    def _make(self, group: str, **options: Any) -> AsyncTransactionProducer:
+        return AsyncTransactionProducer(group, **options)
+
+    def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
+        """Store a half message, run the local transaction, tell the broker how it ended.
+
+        When the half message is not stored safely the transaction is rolled back without being run. Raises
+        ClientError when the half message could not be sent; a lost end is not an error, the broker will ask.
+        """
+        half = self._run(lambda: self._producer.send_half(message))
+        outcome = Outcome(LocalTransactionState.ROLLBACK)
+        if half.status is SendStatus.SEND_OK:
+            outcome = self._execute(message, arg)
+        return self._run(lambda: self._producer.end(message, half, outcome))
+
+    def _execute(self, message: Message, arg: Any) -> Outcome:
+        """In this thread, where the application keeps what belongs to the transaction."""
+        listener = self._producer.listener
+        assert listener is not None  # noqa: S101 - send_half asked for it
+        try:
+            state = listener.execute(message, arg)
+            if state is not None and not isinstance(state, LocalTransactionState):
+                pending = state
+
+                async def finish() -> LocalTransactionState | None:
+                    return await pending
+
+                state = self._run(finish)
+        except Exception as error:
+            log.exception("local transaction of message %s failed", message.unique_id)
+            return judge(None, error)
+        return judge(state)

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyromq.broker.errors import Refused
@@ -196,12 +197,17 @@ def _duration(millis: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
 
 
-def _disk_ratio(path: os.PathLike[str]) -> float:
-    space = os.statvfs(path)
+def _disk_ratio(path: Path) -> float:
+    space = _space(path)
     return 1 - space.f_bavail / space.f_blocks if space.f_blocks else -1.0
 
 
-def _capacity(path: os.PathLike[str]) -> str:
-    space = os.statvfs(path)
+def _capacity(path: Path) -> str:
+    space = _space(path)
     total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
     return f"Total : {total / 2**30:.1f} GiB, Free : {free / 2**30:.1f} GiB."
+
+
+def _space(path: Path) -> os.statvfs_result:
+    """Of the disk that holds the folder, or will: folders are made with the first message."""
+    return os.statvfs(path if path.exists() else path.parent)

@@ -70,7 +70,7 @@ class NameServer:
         try:
             self._address = await server.listen(config.host, config.listen_port)
         except OSError as error:
-            raise ConnectError(f"cannot listen on {config.host}:{config.listen_port}: {error.strerror}") from error
+            raise ConnectError(error.strerror or str(error)) from error
         self._server = server
         self._notifier = MemberNotifier()
         self._schedule_scan()

@@ -39,6 +39,10 @@ class Address(NamedTuple):
         return Address(self.host, self.port - 2)
 
 
+UNKNOWN = Address("unknown", 0)
+"""A peer or ourselves before, or after, the socket can tell."""
+
+
 def normal_host(host: str) -> str:
     """The one spelling of a numeric host: no scope id, IPv4-mapped IPv6 as IPv4."""
     host = host.partition("%")[0]
@@ -56,4 +60,4 @@ def peer_address(sockname: object) -> Address:
     """Address from what a socket calls its peer or itself; tolerates sockets that have no name any more."""
     if isinstance(sockname, tuple) and len(sockname) >= 2:
         return Address(normal_host(str(sockname[0])), int(sockname[1]))
-    return Address("unknown", 0)
+    return UNKNOWN

@@ -14,7 +14,7 @@ from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader
-from pyromq.remoting.address import Address, peer_address
+from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger, notify
 from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
@@ -68,8 +68,8 @@ class Connection(asyncio.Protocol):
     )
 
     def __init__(self, endpoint: Endpoint, handlers: Mapping[int, Handler], peer: Address | None = None) -> None:
-        self.peer = peer or Address("unknown", 0)
-        self.local = Address("unknown", 0)
+        self.peer = peer or UNKNOWN
+        self.local = UNKNOWN
         self.context: object = None
         self.close_reason = ""
         self.arrivals = 0
@@ -245,7 +245,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)
         self._outbox = Outbox(self._transport, endpoint.limits, endpoint.stats, self._overflow)
         self.local = peer_address(transport.get_extra_info("sockname"))
-        if not self.peer.port:
+        if self.peer is UNKNOWN:
             self.peer = peer_address(transport.get_extra_info("peername"))
         self._state = State.OPEN
         endpoint.opened(self)
@@ -306,11 +306,12 @@ class Connection(asyncio.Protocol):
         """Handle what was read until nothing is left or the peer must be held back, then write once."""
         endpoint = self._endpoint
         requests, outbox, backlog = self._requests, self._outbox, self._backlog
-        is_server, unsent_high = endpoint.is_server, endpoint.limits.unsent_high
+        limits, is_server = endpoint.limits, endpoint.is_server
+        unsent_high, max_bytes = limits.unsent_high, limits.bytes_per_connection
         self._batching = True
         try:
             while backlog and self._state is State.OPEN:
-                if is_server and (outbox.paused or outbox.size >= unsent_high or requests.full):
+                if is_server and (outbox.paused or outbox.size >= unsent_high or requests.bytes_in_flight >= max_bytes):
                     break
                 command = backlog.popleft()
                 if not command.flag & RESPONSE_FLAG:

@@ -22,7 +22,8 @@ Answer = Command | bytes | list[bytes | memoryview] | None
 Handler = Callable[[Command, "Connection"], Answer | Awaitable[Answer]]
 """A plain function that answers a request at once, or returns a future or coroutine when it must wait.
 
-None means no answer now: there is none, or it comes later through `connection.send(request.reply(...))`. What a
+None means no answer now: there is none, or it comes later through `connection.send(request.reply(...))`; such
+requests are not counted as in flight, so who holds them must bound them, and a server that stops does not wait. What a
 handler raises is answered with SYSTEM_ERROR (a ValidationError with its own code) and the text of the exception.
 """
 

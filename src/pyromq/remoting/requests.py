@@ -19,6 +19,7 @@ from pyromq.remoting.outbox import Frames
 if TYPE_CHECKING:
     from pyromq.remoting.connection import Connection
 
+READY = (Command, bytes, list)
 REMARK_MAX = 500
 BUSY = "[OVERLOAD]system busy, start flow control for a while"
 
@@ -72,7 +73,7 @@ class Requests:
                 answer = self._fault(command, fault)
         if answer is None:
             return
-        if not isinstance(answer, Command | bytes | list):
+        if not isinstance(answer, READY):
             self._await(command, size, answer)
         elif not oneway:
             self._answer(command, answer)

@@ -1,6 +1,7 @@
 """The server over real sockets: many peers, bad peers, slow peers, limits."""
 
 import asyncio
+import errno
 import resource
 import socket
 from typing import Any
@@ -10,7 +11,8 @@ import pytest
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import MAX_FRAME
-from pyromq.remoting import Address, Answer, Connection, Limits, SendError, Server
+from pyromq.remoting import Address, Answer, Connection, Limits, SendError, Server, acceptor
+from pyromq.remoting import server as server_module
 from tests.integration.remoting.conftest import Run
 from tests.integration.remoting.peers import ECHO, SINK, WAIT, Clock, Gate, calling, echo, raw_peer, serving, until
 
@@ -281,6 +283,31 @@ def test_a_taken_port_is_an_error_that_names_it(run: Run) -> None:
             with pytest.raises(OSError, match=f"cannot listen on {address}"):
                 await Server({}).listen(host, port)
 
+    run(main())
+
+
+def test_running_out_of_files_only_delays_accepting(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Starved(socket.socket):
+        failures = 3
+
+        def accept(self) -> tuple[socket.socket, object]:
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    async def bind_starved(host: str, port: int) -> socket.socket:
+        sock = Starved(fileno=(await acceptor.bind(host, port)).detach())
+        sock.setblocking(False)
+        return sock
+
+    async def main() -> None:
+        async with serving() as (server, address), calling() as client:
+            assert (await client.call(address, Command.request(ECHO), 30)).code == 0
+            assert server.stats.connections == 1
+
+    monkeypatch.setattr(acceptor, "ACCEPT_PAUSE", 0.01)
+    monkeypatch.setattr(server_module, "bind", bind_starved)
     run(main())
 
 

@@ -135,8 +135,8 @@ class _LooseHead(msgspec.Struct):
     flag: Int | None = 0
     opaque: Int | None = 0
     version: Int | None = 0
-    language: str | float | bool | None = "JAVA"
-    remark: str | float | bool | None = None
+    language: str | int | float | bool | None = "JAVA"
+    remark: str | int | float | bool | None = None
     ext: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="extFields")
 
 

@@ -1,0 +1,63 @@
+"""Queue locks: one owner at a time, renewal, expiry."""
+
+from pyromq.broker.locks import LOCK_MAX_AGE_MS, QueueLocks
+from pyromq.protocol.message import MessageQueue
+from tests.unit.broker.clock import FakeClock
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
+OTHER = MessageQueue("orders", "broker-a", 1)
+
+
+def test_a_queue_has_one_owner() -> None:
+    locks = QueueLocks(FakeClock())
+    assert locks.lock("g", "one", [QUEUE, OTHER]) == {QUEUE, OTHER}
+    assert locks.lock("g", "two", [QUEUE]) == set()
+    assert locks.lock("g", "one", [QUEUE]) == {QUEUE}
+
+
+def test_groups_do_not_disturb_each_other() -> None:
+    locks = QueueLocks(FakeClock())
+    locks.lock("g", "one", [QUEUE])
+    assert locks.lock("h", "two", [QUEUE]) == {QUEUE}
+
+
+def test_a_lock_that_is_not_renewed_is_free_after_its_time() -> None:
+    clock = FakeClock()
+    locks = QueueLocks(clock)
+    locks.lock("g", "one", [QUEUE])
+    clock.forward(LOCK_MAX_AGE_MS)
+    assert locks.lock("g", "two", [QUEUE]) == set()
+    clock.forward(1)
+    assert locks.lock("g", "two", [QUEUE]) == {QUEUE}
+    assert locks.lock("g", "one", [QUEUE]) == set()
+
+
+def test_renewal_keeps_a_lock() -> None:
+    clock = FakeClock()
+    locks = QueueLocks(clock)
+    for _ in range(5):
+        locks.lock("g", "one", [QUEUE])
+        clock.forward(LOCK_MAX_AGE_MS // 2)
+    assert locks.lock("g", "two", [QUEUE]) == set()
+
+
+def test_only_the_owner_unlocks() -> None:
+    locks = QueueLocks(FakeClock())
+    locks.lock("g", "one", [QUEUE])
+    locks.unlock("g", "two", [QUEUE])
+    assert locks.lock("g", "two", [QUEUE]) == set()
+    locks.unlock("g", "one", [QUEUE])
+    assert locks.lock("g", "two", [QUEUE]) == {QUEUE}
+
+
+def test_unexpired_locks_tell_that_a_group_consumes_in_order() -> None:
+    clock = FakeClock()
+    locks = QueueLocks(clock)
+    assert not locks.group_holds_locks("g")
+    locks.lock("g", "one", [QUEUE])
+    assert locks.group_holds_locks("g")
+    clock.forward(LOCK_MAX_AGE_MS + 1)
+    assert not locks.group_holds_locks("g")
+    locks.drop_expired()
+    locks.unlock("g", "one", [QUEUE])
+    assert locks.lock("g", "two", [QUEUE]) == {QUEUE}

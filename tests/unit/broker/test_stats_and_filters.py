@@ -1,0 +1,122 @@
+"""Counters with their figures, tag filters, the settings of a broker."""
+
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.filters import Filters, parse_tags
+from pyromq.broker.stats import SAMPLE_INTERVAL_MS, UNUSED_AFTER_MS, BrokerStats, Stat
+from pyromq.config import ConfigError, NotReloadableError, UnknownKeyError
+from pyromq.protocol.tags import tags_code
+from pyromq.store import BrokerRole, FlushDiskType
+from tests.unit.broker.clock import FakeClock
+
+
+def test_figures_cover_the_last_minute() -> None:
+    clock = FakeClock()
+    stats = BrokerStats(clock)
+    for _ in range(12):
+        stats.add(Stat.TOPIC_PUT_NUMS, "t", 10)
+        clock.forward(SAMPLE_INTERVAL_MS)
+        stats.sample()
+    data = stats.data("TOPIC_PUT_NUMS", "t")
+    assert data is not None
+    assert data.stats_minute.sum == 60
+    assert data.stats_minute.tps == pytest.approx(1.0)
+    assert data.stats_day.sum == 120
+    assert stats.total(Stat.TOPIC_PUT_NUMS, "t") == 120
+    assert stats.data("TOPIC_PUT_NUMS", "other") is None
+
+
+def test_counters_that_nobody_touches_go_after_a_day() -> None:
+    clock = FakeClock()
+    stats = BrokerStats(clock)
+    stats.add(Stat.TOPIC_PUT_NUMS, "t")
+    stats.sample()
+    clock.forward(UNUSED_AFTER_MS)
+    stats.sample()
+    assert stats.data("TOPIC_PUT_NUMS", "t") is not None
+    clock.forward(1)
+    stats.sample()
+    assert stats.data("TOPIC_PUT_NUMS", "t") is None
+
+
+@pytest.mark.parametrize(
+    ("expression", "tags"), [("*", []), ("", []), (None, []), ("a || b", ["a", "b"]), (" a||  ||b ", ["a", "b"])]
+)
+def test_tag_expressions(expression: str | None, tags: list[str]) -> None:
+    # F-01
+    assert parse_tags("t", expression).tags_set == tags
+
+
+def test_a_tag_filter_decides_by_hash() -> None:
+    # F-01; polygenelubricants hashes to the smallest int, which a queue entry holds sign-extended
+    chosen = Filters(BrokerConfig()).inline("t", "a || polygenelubricants", "TAG")
+    assert chosen.entry is not None
+    assert chosen.entry(tags_code("a"))
+    assert chosen.entry(tags_code("polygenelubricants"))
+    assert not chosen.entry(tags_code("b"))
+    assert not chosen.entry(tags_code(None))
+    assert chosen.arrival(tags_code("a"), {})
+    assert Filters(BrokerConfig()).inline("t", "*", None).entry is None
+
+
+def test_apaches_file_loads_as_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(
+        "# a comment\nbrokerClusterName = DefaultCluster\nbrokerName = broker-a\nbrokerId = 0\ndeleteWhen = 04\n"
+        "fileReservedTime = 48\nbrokerRole = ASYNC_MASTER\nflushDiskType = ASYNC_FLUSH\n"
+        "sendMessageThreadPoolNums=128\nnamesrvAddr=127.0.0.1:9876;127.0.0.2:9876\n"
+    )
+    config = BrokerConfig.load(file=file)
+    assert config.broker_role is BrokerRole.ASYNC_MASTER
+    assert config.flush_disk_type is FlushDiskType.ASYNC_FLUSH
+    assert config.namesrv_addr == ("127.0.0.1:9876", "127.0.0.2:9876")
+    assert config.store_config().file_reserved_time == 48
+    assert config.store_config().flush_disk_type is FlushDiskType.ASYNC_FLUSH
+
+
+def test_an_unknown_key_is_an_error_with_the_nearest_name(tmp_path: Path) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text("fileReservedTme = 48\n")
+    with pytest.raises(ConfigError, match="fileReservedTime"):
+        BrokerConfig.load(file=file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "aclEnable=true",
+        "authenticationEnabled=true",
+        "enableDLegerCommitLog=true",
+        "storeType=defaultRocksDB",
+        "brokerRole=SLAVE",
+        "brokerId=1",
+        "brokerIP1=0.0.0.0",
+        "brokerName=a/b",
+        "listenPort=70000",
+        "flushDiskType=MAYBE",
+    ],
+)
+def test_settings_that_cannot_be_honoured_stop_the_start(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broker.conf"
+    file.write_text(text + "\n")
+    with pytest.raises(ConfigError):
+        BrokerConfig.load(file=file)
+
+
+def test_remote_changes_are_an_allow_list() -> None:
+    config = BrokerConfig()
+    config.change({"brokerPermission": "4"})
+    assert config.broker_permission == 4
+    for key, value in (
+        ("storePathRootDir", "/etc"),
+        ("namesrvAddr", "evil:1"),
+        ("bindAddress", "192.0.2.1"),
+        ("rocketmqHome", "-c $@|sh . echo id"),
+        ("filterServerNums", "1"),
+    ):
+        with pytest.raises((NotReloadableError, UnknownKeyError)):
+            config.change({key: value})
+    assert not {"storePathRootDir", "namesrvAddr", "bindAddress"} & config.public().keys()

@@ -32,7 +32,7 @@ H = TypeVar("H", bound=Header)
 Body = bytes | bytearray | memoryview
 
 
-class Command(msgspec.Struct, gc=False):
+class Command(msgspec.Struct, eq=False, gc=False):
     """One request or response.
 
     `fields` are the extra fields of the header in the form they came in: JSON text, a typed header or a dictionary.

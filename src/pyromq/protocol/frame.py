@@ -18,7 +18,9 @@ from pyromq.protocol.language import Language, language_from_name, language_from
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame that peers accept, its length word included."""
 
-_WORDS = struct.Struct(">iI")
+_unpack_words = struct.Struct(">iI").unpack_from
+# Header words below this have a zero, for JSON, in their top byte.
+_JSON_LIMIT = 1 << 24
 _LENGTH = struct.Struct(">i")
 
 
@@ -71,24 +73,28 @@ class FrameReader:
         """Append the complete frames of `stream` to `commands` and return where they end."""
         view = memoryview(stream).toreadonly()
         size = len(stream)
+        longest = self._max_frame - 4
         position = 0
         while size - position >= 8:
-            length, word = _WORDS.unpack_from(stream, position)
+            length, word = _unpack_words(stream, position)
             header_length = word & 0xFFFFFF
-            if not 4 <= length <= self._max_frame - 4 or header_length > length - 4 or header_length > MAX_HEADER:
+            if not 4 <= length <= longest or header_length > length - 4 or header_length > MAX_HEADER:
                 self._refuse(length, header_length)
             end = position + 4 + length
             if end > size:
+                if word >> 24 > Serialization.ROCKETMQ:
+                    raise _unknown_serialization(word >> 24)
                 self._needed = end - position
                 return position
             body_start = position + 8 + header_length
             header = stream[position + 8 : body_start]
-            commands.append(_read(word >> 24, header, view[body_start:end] if body_start < end else b""))
+            body = view[body_start:end] if body_start < end else b""
+            commands.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
             position = end
         self._needed = 8
         if size - position < 4:
             self._needed = 4
-        elif not 4 <= (length := _LENGTH.unpack_from(stream, position)[0]) <= self._max_frame - 4:
+        elif not 4 <= (length := _LENGTH.unpack_from(stream, position)[0]) <= longest:
             self._refuse(length, 0)
         return position
 
@@ -108,12 +114,14 @@ def decode(frame: bytes) -> Command:
     return commands[0]
 
 
-def _read(serialization: int, header: bytes | bytearray, body: bytes | memoryview) -> Command:
-    if serialization == 0:
-        return _read_json(header, body)
-    if serialization == 1:
+def _read_other(serialization: int, header: bytes | bytearray, body: bytes | memoryview) -> Command:
+    if serialization == Serialization.ROCKETMQ:
         return _read_binary(bytes(header), body)
-    raise FrameError(f"unknown serialization type {serialization} in the header word")
+    raise _unknown_serialization(serialization)
+
+
+def _unknown_serialization(serialization: int) -> FrameError:
+    return FrameError(f"unknown serialization type {serialization} in the header word")
 
 
 class _JsonHead(msgspec.Struct, gc=False):

@@ -172,6 +172,7 @@ REFUSED = {
     "header beyond the frame": b"\x00\x00\x00\x08" + b"\x00\x00\x00\x05",
     "huge header": (MAX_FRAME - 4).to_bytes(4, "big") + (MAX_HEADER + 1).to_bytes(4, "big"),
     "unknown serialization": frame(b"{}", serialization=2),
+    "unknown serialization before the body came": frame(b"{}", b"body", serialization=3)[:8],
     "empty JSON header": frame(b""),
     "no JSON": frame(b"hello"),
     "half JSON": frame(b'{"code":1'),

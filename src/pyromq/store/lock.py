@@ -3,51 +3,47 @@
 import fcntl
 import logging
 import os
+import struct
+from contextlib import suppress
 from pathlib import Path
 
 from pyromq.store.errors import StoreError, StoreLockedError
 
 log = logging.getLogger(__name__)
 
-_held: set[Path] = set()
-"""Stores open in this process. Record locks do not tell two descriptors of one process apart, and closing any
-descriptor of the file drops the lock, so a second one must not even be opened."""
+_FLOCK = struct.Struct("hhqqi4x")  # type, whence, start, length, process id, as the kernel has them on 64 bits
 
 
 class StoreLock:
-    """An exclusive POSIX record lock on the first byte of `lock`, as the Java broker takes it."""
+    """An exclusive record lock on the first byte of `lock`, which excludes the Java broker's and is excluded by it.
+
+    It belongs to the open file, not to the process: unlike the usual POSIX lock it is not lost when anybody in this
+    process opens and closes the file, for a backup say, and it keeps out a second store of the same process.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._key = path.absolute()
         self._fd = -1
 
     def acquire(self) -> None:
         """Raises StoreLockedError when somebody has it, StoreError when the directory cannot be written."""
-        self._key = self._path.parent.resolve() / self._path.name
-        if self._key in _held:
-            raise StoreLockedError(f"{self._path.parent} is open in this process already")
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         except OSError as error:
             raise StoreError(f"{self._path} cannot be written: {error.strerror}") from error
         try:
-            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0, os.SEEK_SET)
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0))
         except OSError as error:
             os.close(fd)
-            raise StoreLockedError(f"{self._path.parent} is open in another process") from error
-        try:
+            raise StoreLockedError(f"{self._path.parent} is already open, here or in another process") from error
+        with suppress(OSError):  # on a full disk: what the file says is not what locks
             os.pwrite(fd, b"lock", 0)
-        except OSError:
-            log.debug("%s cannot be written, which the lock does not need", self._path)
         self._fd = fd
-        _held.add(self._key)
 
     def release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-            _held.discard(self._key)
 
 
 def mark_running(path: Path) -> None:

@@ -65,6 +65,7 @@ def bodies(store: MessageStore, topic: str = "orders", queue_id: int = 0) -> lis
 
 def crash_copy(store: MessageStore, target: Path) -> Path:
     """What a killed process leaves: the files as they are now, with everything only in memory gone."""
+    store._worker.submit(int).result()  # not in the middle of a save
     shutil.copytree(store.config.store_path_root_dir, target)
     return target
 

@@ -1,0 +1,117 @@
+"""Raw bytes from a master to a slave: the same log, byte for byte, dispatched on arrival."""
+
+from pathlib import Path
+
+import pytest
+
+from pyromq.store import BrokerRole, Dispatch, FlushDiskType, MessageStore, PutStatus, StoreError
+from tests.unit.store.storage import START, bodies, log_file, message, open_store, put
+
+
+def ship(master: MessageStore, slave: MessageStore, piece: int) -> None:
+    """Everything the slave lacks, in pieces that know nothing of records."""
+    while (data := master.read_raw(slave.max_physical_offset, piece)) is not None:
+        slave.append_raw(slave.max_physical_offset, bytes(data))
+
+
+@pytest.mark.parametrize("piece", [7, 100, 32_768])
+def test_slave_has_the_same_log_and_queues(tmp_path: Path, piece: int) -> None:
+    master = open_store(tmp_path / "m")
+    slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    seen: list[Dispatch] = []
+    slave.add_listener(seen.append)
+    for n in range(30):
+        put(master, "orders", n % 3, b"%d" % n + b"x" * 300, {"KEYS": f"k{n}", "TAGS": "t"})
+    ship(master, slave, piece)
+    assert slave.max_physical_offset == master.max_physical_offset
+    assert slave.dispatch_behind == 0
+    for queue_id in range(3):
+        assert bodies(slave, "orders", queue_id) == bodies(master, "orders", queue_id)
+    assert len(slave.query("orders", "k17", 9, 0, START + 1).records) == 1
+    assert [d.physical_offset for d in seen] == sorted({d.physical_offset for d in seen})
+    assert len(seen) == 30
+    assert slave.put(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+    files = [file.start for file in master.commit_log.files]
+    master.close()
+    slave.close()
+    for start in files:
+        assert log_file(tmp_path / "s", start).read_bytes() == log_file(tmp_path / "m", start).read_bytes()
+    again = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    assert len(bodies(again)) == 10
+    again.role = BrokerRole.ASYNC_MASTER
+    assert put(again).queue_offset == 10
+    again.close()
+
+
+def test_slave_may_begin_at_any_file(tmp_path: Path) -> None:
+    master = open_store(tmp_path / "m")
+    for n in range(9):
+        put(master, body=b"%d" % n + b"x" * 900)
+    slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    with pytest.raises(StoreError, match="not the start of a file"):
+        slave.append_raw(100, b"x")
+    data = master.read_raw(4096, 1 << 20)
+    assert data is not None
+    slave.append_raw(4096, data)
+    ship(master, slave, 1 << 20)
+    assert slave.min_physical_offset == 4096
+    assert slave.min_offset("orders", 0) == 4
+    assert [body[:1] for body in bodies(slave)] == [b"4", b"5", b"6", b"7", b"8"]
+    master.close()
+    slave.close()
+    again = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    assert [body[:1] for body in bodies(again)] == [b"4", b"5", b"6", b"7", b"8"]
+    again.close()
+
+
+def test_bytes_must_follow(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put(store)
+    with pytest.raises(StoreError, match="only a slave"):
+        store.append_raw(store.max_physical_offset, b"x")
+    store.role = BrokerRole.SLAVE
+    with pytest.raises(StoreError, match="do not follow"):
+        store.append_raw(0, b"x")
+    store.close()
+
+
+def test_master_shows_only_what_is_confirmed(tmp_path: Path) -> None:
+    store = open_store(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    with store._flusher.hold:
+        put(store)
+        assert store.read_raw(0, 100) is None
+    store.flush()
+    data = store.read_raw(0, 50)
+    assert data is not None
+    assert len(data) == 50
+    assert store.read_raw(store.max_physical_offset, 100) is None
+    assert store.read_raw(1 << 40, 100) is None
+    store.close()
+
+
+def test_slave_with_synchronous_flush_shows_what_is_on_disk(tmp_path: Path) -> None:
+    master = open_store(tmp_path / "m")
+    result = put(master)
+    slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE, flush_disk_type=FlushDiskType.SYNC_FLUSH)
+    with slave._flusher.hold:
+        ship(master, slave, 1000)
+        assert slave.max_offset("orders", 0) == 0
+    slave.flush()
+    assert slave.flushed_offset == result.end
+    assert bodies(slave) == [b"hello"]
+    master.close()
+    slave.close()
+
+
+def test_truncating_a_slave_that_went_astray(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    results = [put(store, body=b"%d" % n + b"x" * 900, properties={"KEYS": "k"}) for n in range(9)]
+    store.flush()
+    store.truncate(results[5].physical_offset)
+    assert store.max_physical_offset == results[5].physical_offset
+    assert store.flushed_offset == results[5].physical_offset
+    assert [body[:1] for body in bodies(store)] == [b"0", b"1", b"2", b"3", b"4"]
+    assert put(store, body=b"other", properties={"KEYS": "k"}).queue_offset == 5
+    assert bodies(store)[-1] == b"other"
+    assert [m.body[:1] for m in store.query("orders", "k", 9, 0, START + 1).messages()][-1] == b"o"
+    store.close()

@@ -1,4 +1,7 @@
-"""Options and fixtures shared by all tests."""
+"""Options and fixtures shared by all tests, and the way `async def` tests are run."""
+
+import asyncio
+import inspect
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -6,6 +9,9 @@ from hypothesis import HealthCheck, settings
 # A busy machine must not fail a test: no time limit on single examples.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+BOUND = 120.0
+"""Ends an asynchronous test that hangs; nothing waits for it."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -16,3 +22,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long_run(pytestconfig: pytest.Config) -> bool:
     """Whether the extended versions were asked for."""
     return bool(pytestconfig.getoption("--long"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a coroutine function on an event loop of its own; faults that nobody awaited fail the test too."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    faults: list[str] = []
+
+    async def bounded() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _loop, context: faults.append(str(context)))
+        async with asyncio.timeout(BOUND):
+            await pyfuncitem.obj(**arguments)
+
+    asyncio.run(bounded())
+    assert not faults, faults
+    return True

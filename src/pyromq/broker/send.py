@@ -19,6 +19,7 @@ from pyromq.protocol import names, sysflag
 from pyromq.protocol.bodies import TopicConfig, TopicFilterType
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.errors import MessageError
 from pyromq.protocol.headers import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.host import pack_host
 from pyromq.protocol.ids import UniqueIdGenerator
@@ -189,6 +190,10 @@ class Sender:
                 f"the properties have {len(text)} characters, more than {MAX_PROPERTIES}",
             )
         properties = decode_properties(text)
+        try:
+            stored_text = self._own_properties(text, properties)
+        except MessageError as error:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         queue_id = header.queue_id
         if queue_id < 0:
             queue_id = random.randrange(max(1, topic.write_queue_nums))
@@ -199,7 +204,7 @@ class Sender:
             header.topic,
             queue_id,
             request.body,
-            self._own_properties(text, properties),
+            stored_text,
             properties,
             sys_flag,
             header.flag,

@@ -1,7 +1,7 @@
 """A name server and a broker in this process, and a client that speaks raw commands to them."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import TracebackType
@@ -134,6 +134,12 @@ class Peer:
             without_sub=bool(options.get("without_sub", 0)),
         )
         return await self.call(RequestCode.HEART_BEAT, body=data.encode())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that other callbacks of this loop bring about."""
+    while not condition():  # noqa: ASYNC110 - what is waited for sets no event
+        await asyncio.sleep(0.001)
 
 
 def consumer_of(group: str, *topics: str, version: int = 1) -> ConsumerData:

@@ -6,7 +6,7 @@ Whether there is another attempt is decided elsewhere (`sending.py`).
 import logging
 
 from pyromq.client.config import ProducerConfig
-from pyromq.client.errors import ClientError, ErrorCode, SendForbiddenError, TooManyRequestsError
+from pyromq.client.errors import ClientError, ErrorCode, SendForbiddenError, TooManyRequestsError, UnsendableError
 from pyromq.client.hooks import (
     ForbiddenCheck,
     ForbiddenHook,
@@ -113,7 +113,7 @@ class Attempts:
         try:
             properties = encode_properties(outgoing.properties).decode()
         except MessageError as error:
-            raise ClientError(f"this message cannot be sent: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from error
+            raise UnsendableError(f"this message cannot be sent: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from error
         short = config.smart_send or outgoing.is_batch
         header = (SendMessageV2Header if short else SendMessageHeader)(
             producer_group=self.group,

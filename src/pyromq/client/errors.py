@@ -151,7 +151,11 @@ class SendFailedError(ClientError):
         )
 
 
-class SendForbiddenError(ClientError):
+class UnsendableError(ClientError):
+    """Something is wrong with the message itself: no attempt, here or elsewhere, can send it."""
+
+
+class SendForbiddenError(UnsendableError):
     """A forbidden-check hook did not let the message pass; what it raised is the cause."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyromq.client.config import ProducerConfig
-from pyromq.client.errors import ClientError
+from pyromq.client.errors import UnsendableError
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import check_batch, encode_batch
@@ -54,7 +54,7 @@ class Outgoing:
 
 
 def prepare(message: Message, config: ProducerConfig, next_id: Callable[[], str]) -> Outgoing:
-    """A single message. Raises ClientError for what may not be sent."""
+    """A single message. Raises UnsendableError for what may not be sent."""
     topic = checked_topic(message, config)
     properties = message.properties
     message_id = properties.get(Property.UNIQ_KEY)
@@ -85,7 +85,7 @@ def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: 
     try:
         check_batch(members)
     except ValidationError as error:
-        raise ClientError(f"these messages cannot be a batch: {error}") from error
+        raise UnsendableError(f"these messages cannot be a batch: {error}") from error
     ids = []
     for member in members:
         checked_topic(member, config)
@@ -98,9 +98,9 @@ def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: 
     try:
         body = encode_batch(members)
     except MessageError as error:
-        raise ClientError(str(error), code=ResponseCode.MESSAGE_ILLEGAL) from error
+        raise UnsendableError(str(error), code=ResponseCode.MESSAGE_ILLEGAL) from error
     if len(body) > config.max_message_size:
-        raise ClientError(
+        raise UnsendableError(
             f"the batch of {len(members)} messages takes {len(body)} bytes, more than {config.max_message_size}; "
             "send it in pieces",
             code=ResponseCode.MESSAGE_ILLEGAL,
@@ -110,7 +110,7 @@ def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: 
 
 
 def checked_topic(message: Message, config: ProducerConfig) -> str:
-    """The topic's name on the wire, after all checks of the message. Raises ClientError."""
+    """The topic's name on the wire, after all checks of the message. Raises UnsendableError."""
     try:
         check_message(message, max_size=config.max_message_size)
         if not config.namespace:
@@ -119,7 +119,7 @@ def checked_topic(message: Message, config: ProducerConfig) -> str:
         check_topic(topic)
     except ValidationError as error:
         code = error.code if error.code == ResponseCode.MESSAGE_ILLEGAL else None
-        raise ClientError(f"this message cannot be sent: {error}", code=code) from error
+        raise UnsendableError(f"this message cannot be sent: {error}", code=code) from error
     return topic
 
 

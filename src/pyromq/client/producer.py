@@ -167,7 +167,9 @@ class Producer(QueryMethods):
     ) -> "asyncio.Future[SendResult]":
         """`send_async` with its arguments put together; `held` is what `reserve` returned, if that was called."""
         self._check_running()
-        task = asyncio.get_running_loop().create_task(self._outcome(payload, seconds, choice, held))
+        full = len(self._async_sends) >= self.config.async_queue
+        work = self._refuse() if full else self._dispatch.asynchronous(payload, seconds, choice, held)
+        task = asyncio.get_running_loop().create_task(work)
         self._async_sends.add(task)
         task.add_done_callback(self._async_sends.discard)
         if callback is not None:
@@ -328,10 +330,8 @@ class Producer(QueryMethods):
         while self._async_sends:
             await asyncio.gather(*self._async_sends, return_exceptions=True)
 
-    async def _outcome(self, payload: Payload, seconds: float | None, choice: Choice, held: int | None) -> SendResult:
-        if len(self._async_sends) > self.config.async_queue:
-            raise TooManyRequestsError(f"{self.config.async_queue} asynchronous sends are under way already")
-        return await self._dispatch.asynchronous(payload, seconds, choice, held)
+    async def _refuse(self) -> SendResult:
+        raise TooManyRequestsError(f"{self.config.async_queue} asynchronous sends are under way already")
 
     def _check_group(self) -> None:
         if self.group == INNER_PRODUCER_GROUP:

@@ -16,9 +16,9 @@ from pyromq.client.errors import (
     ClientError,
     ErrorCode,
     SendFailedError,
-    SendForbiddenError,
     TooManyRequestsError,
     TransportError,
+    UnsendableError,
 )
 from pyromq.client.faults import FaultTable
 from pyromq.client.hooks import SendMode
@@ -65,7 +65,7 @@ class Sending:
                 break
             try:
                 result = await self._attempt(outgoing, queue, self._share(left, number, rounds.total), began)
-            except SendForbiddenError:
+            except UnsendableError:
                 raise
             except (RemotingError, ClientError) as error:
                 rounds.failed(error, outgoing.topic)

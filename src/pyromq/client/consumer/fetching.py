@@ -1,0 +1,185 @@
+"""One pull: which broker, the request, and its answer as decoded, checked and completed messages."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pyromq.client.consumer.hooks import FilterContext, FilterHook
+from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
+from pyromq.client.errors import BrokerError, ClientError, ErrorCode
+from pyromq.client.hooks import run_hooks
+from pyromq.client.instance import ClientInstance
+from pyromq.client.routes import MASTER_ID
+from pyromq.protocol.bodies import SubscriptionData
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.properties import Property
+from pyromq.protocol.record import decode_records
+from pyromq.protocol.versions import V4_1_0_SNAPSHOT
+
+log = logging.getLogger(__name__)
+
+COMMIT_OFFSET = 0x1
+SUSPEND = 0x2
+SUBSCRIPTION = 0x4
+LITE = 0x10
+
+
+class PullStatus(StrEnum):
+    """How a pull ended."""
+
+    FOUND = "FOUND"
+    NO_NEW_MESSAGE = "NO_NEW_MSG"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MSG"
+    OFFSET_ILLEGAL = "OFFSET_ILLEGAL"
+
+
+_STATUS: dict[int, PullStatus] = {
+    ResponseCode.SUCCESS: PullStatus.FOUND,
+    ResponseCode.PULL_NOT_FOUND: PullStatus.NO_NEW_MESSAGE,
+    ResponseCode.PULL_RETRY_IMMEDIATELY: PullStatus.NO_MATCHED_MESSAGE,
+    ResponseCode.PULL_OFFSET_MOVED: PullStatus.OFFSET_ILLEGAL,
+}
+
+
+@dataclass(slots=True, kw_only=True)
+class PullResult:
+    """What one pull found. Messages that only looked as if they matched are gone already."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[ReceivedMessage] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PullRequest:
+    """What to pull. `commit` is an offset to store on the way, `suspend` how long the broker may hold the request."""
+
+    queue: MessageQueue
+    offset: int
+    max_messages: int
+    subscription: SubscriptionData
+    version: int
+    timeout: float
+    max_bytes: int | None = None
+    commit: int | None = None
+    suspend: float = 0.0
+    with_subscription: bool = False
+    lite: bool = False
+
+    @property
+    def flags(self) -> int:
+        return (
+            (COMMIT_OFFSET if self.commit is not None else 0)
+            | (SUSPEND if self.suspend else 0)
+            | (SUBSCRIPTION if self.with_subscription else 0)
+            | (LITE if self.lite else 0)
+        )
+
+
+class Fetcher:
+    """Pulls for one group (its name on the wire)."""
+
+    def __init__(self, instance: ClientInstance, group: str, *, broker_id: int | None = None) -> None:
+        self._instance = instance
+        self._group = group
+        self._broker_id = broker_id
+        self._suggested: dict[MessageQueue, int] = {}
+        self.filter_hooks: list[FilterHook] = []
+
+    async def fetch(self, request: PullRequest) -> PullResult:
+        """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
+        queue = request.queue
+        broker, address, flags = await self._target(request)
+        header = PullMessageHeader(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            queue_offset=request.offset,
+            max_msg_nums=request.max_messages,
+            max_msg_bytes=request.max_bytes,
+            sys_flag=flags,
+            commit_offset=request.commit or 0,
+            suspend_timeout_millis=int(request.suspend * 1000),
+            subscription=request.subscription.sub_string if request.with_subscription else None,
+            sub_version=request.version,
+            expression_type=str(request.subscription.expression_type),
+            bname=broker,
+        )
+        code = RequestCode.LITE_PULL_MESSAGE if request.lite else RequestCode.PULL_MESSAGE
+        command = Command.request(code, header)
+        response = await self._instance.call(address, command, request.timeout)
+        status = _STATUS.get(response.code)
+        if status is None:
+            raise BrokerError(response.code, response.remark, broker=broker, request=command.name)
+        return self._result(request, status, response)
+
+    def forget(self, queue: MessageQueue) -> None:
+        """What the broker last suggested for a queue that is no longer pulled."""
+        self._suggested.pop(queue, None)
+
+    async def _target(self, request: PullRequest) -> tuple[str, str, int]:
+        """Broker, address and flags: the process that the last answer suggested, at first the master."""
+        queue = request.queue
+        wanted = self._broker_id if self._broker_id is not None else self._suggested.get(queue, MASTER_ID)
+        topology = self._instance.topology
+        broker = topology.broker_of(queue)
+        found = topology.subscribe_address(broker, wanted)
+        if found is None:
+            await self._instance.refresh_route(queue.topic)
+            broker = topology.broker_of(queue)
+            found = topology.subscribe_address(broker, wanted)
+        if found is None:
+            raise ClientError(
+                f"broker {broker!r} of {queue} is not in the routes",
+                code=ErrorCode.BROKER_NOT_EXIST,
+                broker=broker,
+                retryable=True,
+            )
+        # A broker that has not answered a heartbeat yet has no known version; it will refuse if it must.
+        if not is_tag_filter(request.subscription) and 0 < found.version < V4_1_0_SNAPSHOT:
+            raise ClientError(f"broker {broker} is too old for {request.subscription.expression_type} filters")
+        return broker, found.address, request.flags & ~COMMIT_OFFSET if found.is_slave else request.flags
+
+    def _result(self, request: PullRequest, status: PullStatus, response: Command) -> PullResult:
+        answer = response.header(PullMessageResponseHeader)
+        self._suggested[request.queue] = answer.suggest_which_broker_id
+        result = PullResult(
+            status=status,
+            next_offset=answer.next_begin_offset,
+            min_offset=answer.min_offset,
+            max_offset=answer.max_offset,
+        )
+        if status is PullStatus.FOUND:
+            messages = decode_records(response.body, decompress=self._instance.config.decompress_body)
+            if answer.offset_delta:
+                for message in messages:
+                    message.queue_offset += answer.offset_delta
+            # A batch that was unwrapped may begin before the offset asked for.
+            fresh = [message for message in messages if message.queue_offset >= request.offset]
+            result.messages = self._complete(request, fresh, answer)
+        return result
+
+    def _complete(
+        self, request: PullRequest, messages: Sequence[ReceivedMessage], answer: PullMessageResponseHeader
+    ) -> list[ReceivedMessage]:
+        queue = request.queue
+        wanted = keep_wanted(request.subscription, messages)
+        if self.filter_hooks:
+            context = FilterContext(
+                group=self._group, messages=wanted, queue=queue, unit_mode=self._instance.config.unit_mode
+            )
+            run_hooks(self.filter_hooks, lambda hook: hook.filter(context), "filter")
+            wanted = context.messages
+        low, high = str(answer.min_offset), str(answer.max_offset)
+        for message in wanted:
+            message.properties[Property.MIN_OFFSET] = low
+            message.properties[Property.MAX_OFFSET] = high
+            message.broker_name = queue.broker_name
+            message.queue_id = queue.queue_id
+        return wanted

@@ -1,0 +1,179 @@
+"""What a consumer holds of one queue: pulled, not yet consumed messages, and how far it got.
+
+Invariant: the offset to commit is the smallest one not consumed yet, so a crash repeats messages but never skips one.
+Only the event loop touches it; listeners on threads get lists of messages, not this.
+"""
+
+import heapq
+from collections.abc import Iterable
+
+from pyromq.client.clock import Clock
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.properties import Property
+
+LOCK_LIFE = 30.0
+PULL_MAX_IDLE = 120.0
+
+
+class ProcessQueue:
+    """Messages by offset. `dropped` means: no longer mine, whatever is still under way counts for nothing."""
+
+    def __init__(self, clock: Clock, *, lock_life: float = LOCK_LIFE, pull_max_idle: float = PULL_MAX_IDLE) -> None:
+        self._clock = clock
+        self._lock_life = lock_life
+        self._pull_max_idle = pull_max_idle
+        self._waiting: dict[int, ReceivedMessage] = {}
+        self._in_flight: dict[int, ReceivedMessage] = {}
+        # Offsets as a heap; those that were removed from the middle are skipped when they come up.
+        self._order: list[int] = []
+        self.size = 0
+        self.backlog = 0
+        """Messages behind the last pulled one, as the broker reported them."""
+        self.max_offset = -1
+        self.dropped = False
+        self.locked = False
+        self.last_lock = clock.monotonic()
+        self.last_pull = clock.monotonic()
+        self.last_consume = clock.monotonic()
+        self.last_lock_ms = self.last_pull_ms = self.last_consume_ms = 0
+        self.unlock_attempts = 0
+
+    def __len__(self) -> int:
+        return len(self._waiting) + len(self._in_flight)
+
+    def __contains__(self, offset: int) -> bool:
+        return offset in self._waiting
+
+    @property
+    def first(self) -> ReceivedMessage | None:
+        """The oldest waiting message."""
+        return self._waiting[self._order[0]] if self._trim() else None
+
+    @property
+    def bounds(self) -> tuple[int, int]:
+        """Smallest and largest waiting offset, zeros when there is none."""
+        return (self._order[0], max(self._waiting)) if self._trim() else (0, 0)
+
+    @property
+    def in_flight_bounds(self) -> tuple[int, int]:
+        """Smallest and largest offset taken for ordered consumption, zeros when there is none."""
+        return (min(self._in_flight), max(self._in_flight)) if self._in_flight else (0, 0)
+
+    @property
+    def in_flight_count(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def span(self) -> int:
+        """Distance between the oldest and the newest waiting message."""
+        low, high = self.bounds
+        return high - low
+
+    def put(self, messages: Iterable[ReceivedMessage]) -> int:
+        """Take pulled messages in; returns how many were not there yet."""
+        added = 0
+        last: ReceivedMessage | None = None
+        for last in messages:
+            offset = last.queue_offset
+            if offset not in self._waiting:
+                added += 1
+                self.size += len(last.body)
+                self.max_offset = offset
+                heapq.heappush(self._order, offset)
+            self._waiting[offset] = last
+        if last is not None:
+            self._note_backlog(last)
+        return added
+
+    def remove(self, messages: Iterable[ReceivedMessage]) -> int:
+        """Consumed: forget them. Returns the offset to commit, -1 when nothing was held."""
+        self._touch()
+        if not self._waiting:
+            return -1
+        for message in messages:
+            if (known := self._waiting.pop(message.queue_offset, None)) is not None:
+                self.size -= len(known.body)
+        return self._order[0] if self._trim() else self.max_offset + 1
+
+    def take(self, count: int) -> list[ReceivedMessage]:
+        """For ordered consumption: the oldest messages, which stay in flight until `commit` or one of its brothers."""
+        taken: list[ReceivedMessage] = []
+        while len(taken) < count and self._trim():
+            offset = heapq.heappop(self._order)
+            message = self._in_flight[offset] = self._waiting.pop(offset)
+            taken.append(message)
+        if taken:
+            self._touch()
+        return taken
+
+    def commit(self) -> int:
+        """All in flight are consumed. Returns the offset to commit, -1 when none was in flight."""
+        if not self._in_flight:
+            return -1
+        last = max(self._in_flight)
+        self.size -= sum(len(message.body) for message in self._in_flight.values())
+        self._in_flight.clear()
+        return last + 1
+
+    def rollback(self) -> None:
+        """All in flight wait again."""
+        self.again(list(self._in_flight.values()))
+
+    def again(self, messages: Iterable[ReceivedMessage]) -> None:
+        """These wait again."""
+        for message in messages:
+            offset = message.queue_offset
+            if self._in_flight.pop(offset, None) is not None:
+                self._waiting[offset] = message
+                heapq.heappush(self._order, offset)
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._waiting.clear()
+        self._in_flight.clear()
+        self._order.clear()
+        self.size = self.backlog = 0
+        self.max_offset = -1
+
+    # -- times
+
+    def pulled(self) -> None:
+        self.last_pull = self._clock.monotonic()
+        self.last_pull_ms = self._clock.millis()
+
+    def lock(self) -> None:
+        """The broker granted or renewed the lock."""
+        self.locked = True
+        self.last_lock = self._clock.monotonic()
+        self.last_lock_ms = self._clock.millis()
+
+    @property
+    def holds_lock(self) -> bool:
+        return self.locked and self._clock.monotonic() - self.last_lock <= self._lock_life
+
+    @property
+    def lock_age(self) -> float:
+        return self._clock.monotonic() - self.last_lock
+
+    @property
+    def pull_expired(self) -> bool:
+        """Nothing was pulled for so long that whoever pulls must have died."""
+        return self._clock.monotonic() - self.last_pull > self._pull_max_idle
+
+    def _touch(self) -> None:
+        self.last_consume = self._clock.monotonic()
+        self.last_consume_ms = self._clock.millis()
+
+    def _trim(self) -> bool:
+        order = self._order
+        while order and order[0] not in self._waiting:
+            heapq.heappop(order)
+        return bool(order)
+
+    def _note_backlog(self, last: ReceivedMessage) -> None:
+        try:
+            behind = int(last.properties.get(Property.MAX_OFFSET, 0)) - last.queue_offset
+        except ValueError:
+            return
+        if behind > 0:
+            self.backlog = behind

@@ -1,0 +1,83 @@
+"""Subscriptions: expressions as users write them, as brokers get them, and the exact tag check of the client."""
+
+from collections.abc import Iterable
+
+from pyromq.client.errors import ClientError
+from pyromq.protocol.bodies import ExpressionType, SubscriptionData
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.tags import java_hash
+
+ALL = "*"
+
+
+def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:
+    """`*`, nothing, or tags joined by `||`. Raises ClientError when no tag is left.
+
+    >>> tag_subscription("orders", "paid || shipped", 1).tags_set
+    ['paid', 'shipped']
+    """
+    if expression is None or not expression.strip() or expression.strip() == ALL:
+        return SubscriptionData(topic=topic, sub_string=ALL, sub_version=version)
+    tags = list(dict.fromkeys(tag for piece in expression.split("||") if (tag := piece.strip())))
+    if not tags:
+        raise ClientError(f"subscription {expression!r} of topic {topic!r} names no tag; write it as 'a || b'")
+    return SubscriptionData(
+        topic=topic,
+        sub_string=expression,
+        tags_set=tags,
+        code_set=[java_hash(tag) for tag in tags],
+        sub_version=version,
+    )
+
+
+def sql_subscription(topic: str, expression: str, version: int) -> SubscriptionData:
+    """An SQL92 condition over message properties. Raises ClientError for an empty one."""
+    if not expression.strip():
+        raise ClientError(f"the SQL subscription of topic {topic!r} is empty")
+    return SubscriptionData(
+        topic=topic, sub_string=expression, expression_type=ExpressionType.SQL92, sub_version=version
+    )
+
+
+def build_subscription(topic: str, tags: str | None, sql: str | None, version: int) -> SubscriptionData:
+    """By tags or by SQL, not both."""
+    if sql is None:
+        return tag_subscription(topic, tags, version)
+    if tags not in (None, ALL):
+        raise ClientError(f"topic {topic!r} is subscribed by tags or by sql, not by both")
+    return sql_subscription(topic, sql, version)
+
+
+def is_tag_filter(subscription: SubscriptionData) -> bool:
+    return subscription.expression_type == ExpressionType.TAG
+
+
+def keep_wanted(subscription: SubscriptionData, messages: Iterable[ReceivedMessage]) -> list[ReceivedMessage]:
+    """Messages whose tag is really one of those wanted: the broker compares only hashes."""
+    wanted = subscription.tags_set
+    if not wanted or subscription.class_filter_mode:
+        return list(messages)
+    return [message for message in messages if message.tags in wanted]
+
+
+class Subscriptions:
+    """Subscriptions of one consumer by topic (names on the wire), and the readable queues of each."""
+
+    def __init__(self) -> None:
+        self.by_topic: dict[str, SubscriptionData] = {}
+        self.queues: dict[str, list[MessageQueue]] = {}
+
+    def add(self, subscription: SubscriptionData) -> None:
+        self.by_topic[subscription.topic] = subscription
+
+    def remove(self, topic: str) -> None:
+        self.by_topic.pop(topic, None)
+        self.queues.pop(topic, None)
+
+    def needs_route(self, topic: str) -> bool:
+        return topic in self.by_topic and topic not in self.queues
+
+    def touch(self, topic: str, version: int) -> None:
+        """A new version, so that brokers take it for the latest."""
+        if topic in self.by_topic:
+            self.by_topic[topic].sub_version = version

@@ -62,6 +62,11 @@ class ConsumeQueue:
     def __repr__(self) -> str:
         return f"<queue {self.queue_id} of {self.topic}: {self.min_offset} to {self.max_offset}>"
 
+    @property
+    def first_offset(self) -> int:
+        """The offset with which the first file begins; at most `min_offset`."""
+        return self._files.first // ENTRY_SIZE
+
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Enter a record; True when its entry is in place, also if it was already.
 
@@ -99,7 +104,7 @@ class ConsumeQueue:
     def load(self) -> bool:
         """Take the files that exist, without looking into them; see `QueueFiles.load`. Call `recover` next."""
         whole = self._files.load()
-        self.min_offset = self._files.first // ENTRY_SIZE
+        self.min_offset = self.first_offset
         self._restart(self._files.end // ENTRY_SIZE)
         return whole
 
@@ -128,12 +133,12 @@ class ConsumeQueue:
     def cut_to(self, max_offset: int) -> None:
         """Drop the entries from an offset on, because they are not known to be right."""
         if max_offset < self.max_offset:
-            self._cut(max(max_offset, self._files.first // ENTRY_SIZE))
+            self._cut(max(max_offset, self.first_offset))
 
     def correct_min(self, commit_log_min: int) -> None:
         """Set `min_offset` to the first entry whose record is still in the log; to `max_offset` when none is."""
         first = self._first_where(lambda offset, _: offset >= commit_log_min)
-        self.min_offset = max(first, self._files.first // ENTRY_SIZE)
+        self.min_offset = max(first, self.first_offset)
 
     def delete_before(self, commit_log_min: int) -> int:
         """Delete files, never the newest, all of whose records left the log, and correct `min_offset`."""
@@ -233,7 +238,7 @@ class ConsumeQueue:
 
     def _first_where(self, wanted: Callable[[int, int], bool]) -> int:
         """The first entry for whose record (offset, size) the condition holds; it holds for all that follow."""
-        low, high = self._files.first // ENTRY_SIZE, self.max_offset
+        low, high = self.first_offset, self.max_offset
         while low < high:
             middle = (low + high) // 2
             place = self._real_before(middle + 1)
@@ -245,7 +250,7 @@ class ConsumeQueue:
 
     def _real_before(self, end: int) -> tuple[int, int] | None:
         """Offset and size of the last record entered below `end`, passing over fillers; None without one."""
-        first = self._files.first // ENTRY_SIZE
+        first = self.first_offset
         count = 1
         while end > first:
             begin = max(first, end - count)

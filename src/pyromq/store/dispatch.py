@@ -108,7 +108,12 @@ class Dispatcher:
 
     def redo(self, record: LogRecord) -> bool:
         """Recovery: enter a record of the log unless it is there already. False when the disk is full."""
-        return self._feed(self._read(record))
+        try:
+            dispatch = self._read(record)
+        except StoreFormatError as error:
+            log.warning("the record at %d is left out of its queue: %s", record.offset, error)
+            return True
+        return self._feed(dispatch)
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""

@@ -69,6 +69,11 @@ class Index:
     def __len__(self) -> int:
         return len(self._files)
 
+    @property
+    def end_offset(self) -> int:
+        """Offset of the last record that has a key in a file; -1 without one."""
+        return next((file.end_offset for file in reversed(self._files) if not file.empty), -1)
+
     def load(self, safe_timestamp: int | None) -> None:
         """Read what is there. `safe_timestamp` is None after a clean stop, else the checkpoint's index time.
 
@@ -88,10 +93,7 @@ class Index:
                     log.warning("index file %s was damaged: restored, %d of its keys dropped", path, dropped)
             self._files.append(file)
             self._use(file)
-        if self._files:
-            newest = self._files[-1]
-            if not (newest.empty and newest.end_offset == 0):
-                self.max_physical_offset = newest.end_offset
+        self.max_physical_offset = self.end_offset
         self.safe_timestamp = safe_timestamp or 0
 
     def add(
@@ -171,13 +173,10 @@ class Index:
             if file in self._mapped:
                 self._mapped.remove(file)
             file.destroy()
-        self.max_physical_offset = -1
-        if self._files:
-            newest = self._files[-1]
-            if newest.end_offset >= physical_end:
-                newest.end_offset = physical_end - 1
-                newest.rebuild()
-            self.max_physical_offset = newest.end_offset
+        if self._files and self._files[-1].end_offset >= physical_end:
+            self._files[-1].end_offset = physical_end - 1
+            self._files[-1].rebuild()
+        self.max_physical_offset = self.end_offset
 
     def prepare_flush(self) -> Callable[[], None]:
         """Write out what waits, and return the work that puts it on disk, which may run in another thread.

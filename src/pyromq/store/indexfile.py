@@ -236,7 +236,7 @@ class IndexFile:
             else:
                 continue
             break
-        if count < claimed:
+        if count < claimed or last_offset < self.end_offset:  # entries are believed, the header is not
             self.end_offset = last_offset
             self.end_timestamp = self.begin_timestamp + last_seconds * 1000
         self.count = count

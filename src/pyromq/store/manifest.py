@@ -20,10 +20,15 @@ FILE_NAME = "pyromq.manifest"
 
 
 class Manifest(msgspec.Struct):
-    """Everything below `offset` is in log, queues and index on disk; `queues` has max offsets by topic and queue id."""
+    """Everything below `offset` is in log, queues and index on disk.
+
+    `queues` has, by topic and queue id, the offset with which the first file begins and the end of each queue;
+    `indexed` is the last record that has a key in the index, -1 without one.
+    """
 
     offset: int
-    queues: dict[str, dict[int, int]]
+    queues: dict[str, dict[int, tuple[int, int]]]
+    indexed: int = -1
 
     def write(self, root: Path) -> None:
         """Replace the file in one step and make it durable. Raises OSError."""

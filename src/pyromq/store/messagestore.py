@@ -154,6 +154,7 @@ class MessageStore:
             raise
         self._flusher.start(self.commit_log.max_offset)
         self._upkeep.start(self.clock())
+        self._upkeep.save_soon()  # so that the next recovery knows what was whole now
         self._appender.start()
 
     def close(self) -> None:
@@ -178,8 +179,8 @@ class MessageStore:
         self._worker.shutdown(wait=True)
         try:
             if self.index is not None:
-                self.index.close()
-            self.queues.close()
+                self.index.close(flush=False)
+            self.queues.close(flush=False)
             self.commit_log.close()
             if in_order:
                 self.config.abort_path.unlink(missing_ok=True)
@@ -248,9 +249,12 @@ class MessageStore:
         if not self._flusher.flush():
             raise StoreError(f"the commit log cannot be flushed: {self._flusher.failure}")
 
-    def add_hook(self, hook: Hook) -> None:
-        """Have `hook` see, rewrite or refuse each message before it is stored."""
-        self._appender.hooks.append(hook)
+    def add_hook(self, hook: Hook, marks: Iterable[str] = ()) -> None:
+        """Have `hook` see, rewrite or refuse messages before they are stored: those with a property out of `marks`.
+
+        Without marks it sees every message, which slows down all of them.
+        """
+        self._appender.add_hook(hook, frozenset(marks))
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` told about each message that becomes visible to readers."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from pyromq.store.config import ENTRY_SIZE
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.files import file_name
 from pyromq.store.mapped import Bytes, sync_directory, translated
@@ -120,6 +121,7 @@ class QueueFiles:
                     log.warning(
                         "%s had been cut to %d bytes; stretched, what is missing comes from the log", item.path, length
                     )
+                    os.truncate(item.path, length - length % ENTRY_SIZE)  # half an entry may look like a whole one
                     os.truncate(item.path, self.size)
                 starts.append(start)
         starts.sort()

@@ -84,35 +84,62 @@ class Recovery:
         manifest = Manifest.read(self._config.store_path_root_dir)
         begin = self._log.min_offset
         dispatched = self._queues.max_physical_offset
+        self._check_beginning(manifest, dispatched)
         excess = self._queues.truncate_to(self._log.max_offset)
         if clean:
             start = self._start_after_stop(dispatched)
-        elif manifest is not None and begin <= manifest.offset <= self._log.max_offset:
-            start = manifest.offset
         else:
-            start = self._start_after_crash()
+            if manifest is not None and not begin <= manifest.offset <= self._log.max_offset:
+                manifest = None
+            start = manifest.offset if manifest is not None else self._start_after_crash()
+            self._distrust(manifest, start)
         if not self._queues.whole or (manifest is not None and not clean and self._behind(manifest)):
             start = begin
+        if manifest is not None and self._index is not None and self._index.end_offset < manifest.indexed:
+            start = min(start, max(begin, self._index.end_offset))
         walker = self._walk(start)
         if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
             walker = self._walk_all()
         end = walker.position
-        if end == begin and walker.fault and (len(self._log.files) > 1 or dispatched > begin):
-            raise StoreFormatError(
-                f"{self._log.files.directory} does not begin with a message ({walker.fault}): nothing was changed"
-            )
         excess += self._queues.truncate_to(end)
         if excess:  # they may have claimed to know records which they did not
             self._walk(start, end)
         self._cut(end, walker.fault, clean=clean, excess=excess)
 
+    def _check_beginning(self, manifest: Manifest | None, dispatched: int) -> None:
+        """A log of which something was certainly on disk must begin with a sound record. Changes nothing."""
+        files, begin = self._log.files, self._log.min_offset
+        walker = Walker(files, begin, verify_crc=True, end=files.files[0].end)
+        if next(iter(walker), None) is not None:
+            return
+        if manifest is not None:
+            lost = manifest.offset > begin
+        else:
+            lost = dispatched > begin or any(self._first_record(file) for file in files.files[1:])
+        if lost:
+            raise StoreFormatError(
+                f"{files.directory} does not begin with a message ({walker.fault or 'empty'}): nothing was changed"
+            )
+
+    def _distrust(self, manifest: Manifest | None, start: int) -> None:
+        """Drop the queue entries that may not have been on disk, whole, when the store crashed."""
+        for queue in self._queues:
+            if manifest is not None:
+                queue.cut_to(manifest.queues.get(queue.topic, {}).get(queue.queue_id, (0, 0))[1])
+            else:
+                queue.truncate_to(start)
+
     def _behind(self, manifest: Manifest) -> bool:
-        """Whether a queue has fewer entries than it once had on disk."""
-        return any(
-            self._next_offset((topic, queue_id)) < count
-            for topic, queues in manifest.queues.items()
-            for queue_id, count in queues.items()
-        )
+        """Whether a queue lacks entries that it once had on disk. One that lost its beginning is made anew."""
+        behind = False
+        for topic, queues in manifest.queues.items():
+            for queue_id, (first, end) in queues.items():
+                queue = self._queues.get(topic, queue_id)
+                if queue is not None and queue.first_offset > first:
+                    self._queues.delete(topic, queue_id)
+                    behind = True
+                behind |= self._next_offset((topic, queue_id)) < end
+        return behind
 
     def _walk_all(self, end: int | None = None) -> Walker:
         log.warning("consume queues lack entries: they are rebuilt from the whole log")
@@ -140,8 +167,12 @@ class Recovery:
             if not missing and record.offset <= indexed:
                 continue
             if missing:
-                if not whole and record.queue_offset > self._next_offset(key):
+                expected = self._next_offset(key)
+                if not whole and record.queue_offset > expected:
                     return self._walk_all(end)
+                if record.queue_offset < expected:  # only a torn record can say so: it must not touch sound ones
+                    log.warning("the record at %d claims an offset given away before: left out", record.offset)
+                    continue
                 self._entered += 1
                 known[key] = record_end
             if not self._dispatcher.redo(record):

@@ -99,12 +99,13 @@ class Upkeep:
 
     def _prepare_save(self) -> Callable[[], None]:
         """Write out what is in memory; the work returned syncs it. Nothing is claimed before it is on disk."""
-        lengths: dict[str, dict[int, int]] = {}
+        lengths: dict[str, dict[int, tuple[int, int]]] = {}
         for queue in self._queues:
-            lengths.setdefault(queue.topic, {})[queue.queue_id] = queue.max_offset
+            lengths.setdefault(queue.topic, {})[queue.queue_id] = queue.first_offset, queue.max_offset
         manifest, timestamp = Manifest(self._dispatcher.position, lengths), self._dispatcher.last_timestamp
         sync_queues = self._queues.prepare_flush(thorough=True)
         sync_index = self._index.prepare_flush() if self._index is not None else None
+        manifest.indexed = self._index.end_offset if self._index is not None else -1
 
         def save() -> None:
             if not self._flusher.sync():
@@ -128,7 +129,8 @@ class Upkeep:
 
     def _clean(self) -> None:
         try:
-            self._retention.run_once()
+            if self._retention.run_once().queue_files:
+                self.save_soon()  # else recovery would miss them
         except OSError as error:
             log.warning("old files cannot be deleted, the next round tries again: %s", error)
 

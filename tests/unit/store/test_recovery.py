@@ -80,7 +80,7 @@ def test_queue_in_memory_is_not_lost_with_it(tmp_path: Path) -> None:
     store.close()
     manifest = Manifest.read(root)
     assert manifest is not None
-    assert manifest.queues == {"orders": {0: 10, 1: 10}}
+    assert manifest.queues == {"orders": {0: (0, 10), 1: (0, 10)}}
     again = open_store(root)
     check_whole(again)
     again.close()

@@ -6,6 +6,8 @@ Invariant: a message that is refused leaves no trace; a batch is in the log as a
 
 import logging
 from collections.abc import Callable
+from struct import error as StructError  # noqa: N812 - a class under a lower-case name
+from zlib import crc32
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import iter_batch
@@ -13,7 +15,7 @@ from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import V4_SIZE
 from pyromq.protocol.names import RETRY_PREFIX, SCHEDULE_TOPIC
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties
-from pyromq.protocol.record import pack_record
+from pyromq.protocol.record import MAGIC_V1, pack_record
 from pyromq.protocol.tags import tags_code
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
@@ -22,42 +24,46 @@ from pyromq.store.dispatch import Dispatch, Dispatcher, code_of
 from pyromq.store.errors import DiskFullError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.flush import Flusher
+from pyromq.store.plain import MAX_TOPIC, MIN_SIZE, PREFIX, PROPERTIES_LENGTH
 from pyromq.store.putting import PutMessage, PutResult, PutStatus
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.stats import StoreStats
 
 log = logging.getLogger(__name__)
 
-FIXED_SIZE = 91
-"""Bytes of a record besides body, topic and properties, with IPv4 hosts and a topic of at most 127 bytes."""
 RECORD_SLACK = 64 << 10
-MAX_TOPIC = 127
 MAX_TOPIC_V2 = 255
 
 _INNER_BATCH = sysflag.INNER_BATCH
 _TRANSACTION = sysflag.TRANSACTION_MASK
 _COMMIT = sysflag.COMMIT
+_NO_V6 = ~sysflag.HOSTS_MASK
+_pack_prefix = PREFIX.pack
+_pack_length = PROPERTIES_LENGTH.pack
 _V4_HOSTS = 2 * V4_SIZE
+_MAX_REMEMBERED_TAGS = 256
+_TIMED = frozenset({Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC})
 _PUT_OK = PutStatus.PUT_OK
 _INNER_BATCH_REFUSED = PutResult(
     PutStatus.MESSAGE_ILLEGAL, reason="inner batches need a topic with batch queues, which are not supported"
 )
 
 Hook = Callable[[PutMessage], PutResult | None]
-"""Sees a message before it is stored and may rewrite it; a result refuses it."""
+"""Sees a message, whose `property_map` is there, before it is stored and may rewrite it; a result refuses it."""
 
 
 class Tail:
     """The end of one queue as the append path sees it, ahead of the queue by what is not dispatched yet."""
 
-    __slots__ = ("fixed_size", "next_offset", "queue", "scheduled", "topic")
+    __slots__ = ("fixed_size", "next_offset", "queue", "scheduled", "topic", "topic_field")
 
     def __init__(self, topic: str, queue: ConsumeQueue) -> None:
         self.topic = topic.encode()
         self.queue = queue
         self.next_offset = queue.max_offset
-        self.fixed_size = FIXED_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC)
+        self.fixed_size = MIN_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC)
         """Bytes of a record besides body and properties, with IPv4 hosts."""
+        self.topic_field = bytes((len(self.topic),)) + self.topic if len(self.topic) <= MAX_TOPIC else b""
         self.scheduled = topic == SCHEDULE_TOPIC
 
 
@@ -91,10 +97,19 @@ class Appender:
         self._max_waiting = config.max_flush_waiters
         # Where messages may go without asking again. Empty whenever the store as a whole takes none.
         self._tails: dict[tuple[str, int], Tail] = {}
+        self._codes: dict[str, int] = {}
         self._role = config.broker_role
         self.accepting = False
         self.store_host = b""
-        self.hooks: list[Hook] = []
+        self._hooks: list[tuple[Hook, frozenset[str]]] = []
+        self._marks: frozenset[str] = frozenset()
+        self._ask_always = False
+
+    def add_hook(self, hook: Hook, marks: frozenset[str]) -> None:
+        """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""
+        self._hooks.append((hook, marks))
+        self._marks |= marks
+        self._ask_always |= not marks
 
     def start(self) -> None:
         self.accepting = True
@@ -130,15 +145,22 @@ class Appender:
 
     def put(self, message: PutMessage) -> PutResult:
         """Append one message. Never raises for what the message is; see `PutResult.status` and `reason`."""
+        properties = message.property_map
+        if properties is None:
+            properties = message.property_map = decode_properties(message.properties)
         tail = self._tails.get((message.topic, message.queue_id))
-        if tail is None or self._flags.bits or self.hooks or len(self._waiting) >= self._max_waiting:
+        if (
+            tail is None
+            or self._flags.bits
+            or self._ask_always
+            or not self._marks.isdisjoint(properties)
+            or len(self._waiting) >= self._max_waiting
+        ):
             admitted = self._admit(message)
             if isinstance(admitted, PutResult):
                 return self._refuse(admitted)
             tail = admitted
-        properties = message.property_map
-        if properties is None:
-            properties = decode_properties(message.properties)
+            properties = message.property_map or decode_properties(message.properties)
         sys_flag = message.sys_flag
         if sys_flag & _INNER_BATCH or "INNER_NUM" in properties:
             return self._refuse(_INNER_BATCH_REFUSED)
@@ -149,35 +171,65 @@ class Appender:
         if size > self._surely_small and (refusal := self._oversize(len(text), len(body), size)) is not None:
             return self._refuse(refusal)
 
-        try:
-            file = self._log.room(size)
-        except (DiskFullError, OSError) as error:
-            return self._refuse(self._no_room(error))
+        file = self._log.last
+        if file is None or file.position + size > self._log.limit:
+            try:
+                file = self._log.room(size)
+            except (DiskFullError, OSError) as error:
+                return self._refuse(self._no_room(error))
         kind = sys_flag & _TRANSACTION
         counted = not kind or kind == _COMMIT
         queue_offset = tail.next_offset if counted else 0
         position = file.position
         offset = file.start + position
         timestamp = self._clock()
+        topic_field = tail.topic_field
         try:
-            record = pack_record(
-                tail.topic,
-                body,
-                text,
-                message.queue_id,
-                queue_offset,
-                offset,
-                timestamp,
-                store_host,
-                message.born_timestamp,
-                born_host,
-                sys_flag,
-                message.flag,
-                message.reconsume_times,
-                message.prepared_transaction_offset,
-            )
-        except MessageError as error:
-            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)))
+            if topic_field and len(born_host) == V4_SIZE == len(store_host):
+                record = b"".join(
+                    (
+                        _pack_prefix(
+                            size,
+                            MAGIC_V1,
+                            crc32(body) & 0x7FFFFFFF,
+                            message.queue_id,
+                            message.flag,
+                            queue_offset,
+                            offset,
+                            sys_flag & _NO_V6,
+                            message.born_timestamp,
+                            born_host,
+                            timestamp,
+                            store_host,
+                            message.reconsume_times,
+                            message.prepared_transaction_offset,
+                            len(body),
+                        ),
+                        body,
+                        topic_field,
+                        _pack_length(len(text)),
+                        text,
+                    )
+                )
+            else:
+                record = pack_record(
+                    tail.topic,
+                    body,
+                    text,
+                    message.queue_id,
+                    queue_offset,
+                    offset,
+                    timestamp,
+                    store_host,
+                    message.born_timestamp,
+                    born_host,
+                    sys_flag,
+                    message.flag,
+                    message.reconsume_times,
+                    message.prepared_transaction_offset,
+                )
+        except (MessageError, StructError) as error:
+            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a number does not fit: {error}"))
         end = position + size
         file.raw[position:end] = record
         file.position = end
@@ -187,7 +239,7 @@ class Appender:
             code = code_of(message.topic, properties, timestamp, self._delays)
         else:
             tags = properties.get("TAGS")
-            code = tags_code(tags) if tags else 0
+            code = 0 if tags is None else self._codes.get(tags) or self._code(tags)
         entry = Dispatch(
             message.topic,
             message.queue_id,
@@ -212,11 +264,13 @@ class Appender:
 
     def put_batch(self, message: PutMessage) -> PutResult:
         """Expand a producer's batch into records with consecutive offsets and append them as one."""
+        if message.property_map is None:
+            message.property_map = decode_properties(message.properties)
+        if (refusal := self._batch_refusal(message)) is not None:
+            return self._refuse(refusal)
         tail = self._admit(message)
         if isinstance(tail, PutResult):
             return self._refuse(tail)
-        if (refusal := self._batch_refusal(message)) is not None:
-            return self._refuse(refusal)
         born_host, store_host = message.born_host, message.store_host or self.store_host
         fixed = tail.fixed_size + len(born_host) + len(store_host) - _V4_HOSTS
         try:
@@ -288,17 +342,24 @@ class Appender:
     def _admit(self, message: PutMessage) -> Tail | PutResult:
         """The queue that a message goes to, or why it does not."""
         refusal = self._refusal(message)
-        for hook in self.hooks:
-            refusal = refusal or hook(message)
-        if refusal is None:
-            refusal = self._refusal(message)  # a hook may have rewritten it
+        for hook, marks in self._hooks:
+            if refusal is None and not (marks and marks.isdisjoint(message.property_map or ())):
+                refusal = hook(message) or self._refusal(message)  # it may have rewritten the message
         if refusal is not None:
             return refusal
         key = message.topic, message.queue_id
         tail = self._tails.get(key)
         if tail is None:
-            tail = self._tails[key] = Tail(message.topic, self._queues.get_or_create(*key))
+            tail = Tail(message.topic, self._queues.get_or_create(*key))
+            self._tails[key] = tail
         return tail
+
+    def _code(self, tags: str) -> int:
+        """The hash of tags, remembered if they are short and not too many."""
+        code = tags_code(tags)
+        if len(tags) <= _MAX_REMEMBERED_TAGS and len(self._codes) < _MAX_REMEMBERED_TAGS:
+            self._codes[tags] = code
+        return code
 
     def _refuse(self, result: PutResult) -> PutResult:
         self._stats.put_failed += 1
@@ -328,7 +389,7 @@ class Appender:
         if message.sys_flag & sysflag.TRANSACTION_MASK:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="a batch cannot be transactional")
         properties = message.property_map or decode_properties(message.properties)
-        if properties.get(Property.DELAY, "0") != "0":
+        if properties.get(Property.DELAY, "0") != "0" or not _TIMED.isdisjoint(properties):
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="a batch cannot be delayed")
         return None
 

@@ -20,14 +20,16 @@ class CommitLog:
 
     def __init__(self, config: StoreConfig, worker: Executor | None = None) -> None:
         self._worker = worker
-        self._mark = -1  # position in the last file at which more blocks should be asked for
         self.files = MappedFiles(
             config.commit_log_dir,
             config.mapped_file_size_commit_log,
             step=config.allocate_step_commit_log,
             dispose=self._dispose,
         )
-        self._last: MappedFile | None = None
+        self.last: MappedFile | None = None
+        """The file that is appended to."""
+        self.limit = -1
+        """Up to which position in it a record needs no `room`: its blocks are there, and a blank still fits behind."""
 
     @property
     def min_offset(self) -> int:
@@ -37,7 +39,7 @@ class CommitLog:
     @property
     def max_offset(self) -> int:
         """Offset of the next byte to be written."""
-        last = self._last
+        last = self.last
         return last.start + last.position if last is not None else 0
 
     @property
@@ -51,15 +53,15 @@ class CommitLog:
     def load(self) -> None:
         """Map what is there; recovery then says where it ends with `truncate`. Raises StoreFormatError."""
         self.files.load()
-        self._last = self.files.last
+        self.last = self.files.last
 
     def truncate(self, offset: int) -> int:
         """Forget everything from `offset` on; returns how many stale bytes were zeroed."""
         if self._worker is not None:
             self._worker.submit(int).result()  # nothing may work on a file that goes away now
         zeroed = self.files.truncate(offset)
-        self._last = self.files.last
-        self._mark = -1
+        self.last = self.files.last
+        self.limit = -1
         return zeroed
 
     def room(self, size: int) -> MappedFile:
@@ -68,17 +70,17 @@ class CommitLog:
         Ends the last file with a blank record and opens the next one when it does not fit (S-04). `size` must not be
         larger than `largest_record`. Raises DiskFullError or OSError; the log is then as it was.
         """
-        file = self._last
+        file = self.last
         if file is None or size + BLANK_SIZE > file.size - file.position:
             file = self._roll(file, size)
         end = file.position + size
-        if end > self._mark:
+        if end > self.limit:
             self._reserve(file, end)
         return file
 
     def has_space(self) -> bool:
         """Whether the next allocation succeeds; tries it."""
-        file = self._last
+        file = self.last
         try:
             if file is not None and not file.full:
                 file.reserve(min(file.size, max(file.reserved, file.position) + file.step))
@@ -92,19 +94,19 @@ class CommitLog:
         An empty log takes the offset it is given, which must be the start of a file. Raises StoreError otherwise, and
         DiskFullError.
         """
-        if self._last is None:
+        if self.last is None:
             if offset % self.file_size:
                 raise StoreError(f"an empty log cannot begin at {offset}, which is not the start of a file")
-            self._last = self.files.extend(offset)
-            self._mark = -1
+            self.last = self.files.extend(offset)
+            self.limit = -1
         elif offset != self.max_offset:
             raise StoreError(f"the log ends at {self.max_offset}, bytes for {offset} do not follow")
         rest = memoryview(data)
         while rest:
-            file = self._last
+            file = self.last
             if file.full:
-                file = self._last = self.files.extend()
-                self._mark = -1
+                file = self.last = self.files.extend()
+                self.limit = -1
             piece = rest[: file.size - file.position]
             self._reserve(file, file.position + len(piece))
             file.append(piece)
@@ -127,7 +129,7 @@ class CommitLog:
 
     def close(self) -> None:
         self.files.close()
-        self._last = None
+        self.last = None
 
     def _roll(self, file: MappedFile | None, size: int) -> MappedFile:
         """Nothing changes unless the next file exists and has blocks for the record."""
@@ -145,21 +147,23 @@ class CommitLog:
             file.append(pack_blank(file.size - file.position))
             file.position = file.size
         files.files.append(fresh)
-        self._last = fresh
-        self._mark = -1
+        self.last = fresh
+        self.limit = -1
         return fresh
 
     def _reserve(self, file: MappedFile, end: int) -> None:
+        """Own the blocks up to `end`, and say at which position to ask again."""
         half = file.step // 2
+        usable = file.size - BLANK_SIZE
         if end > file.reserved:
             file.reserve(end)
         elif self._worker is not None and file.reserved < file.size and end > file.reserved - half:
             # In the second half of the reserved stretch: get the next one before it is needed.
-            self._mark = file.reserved
+            self.limit = min(file.reserved, usable)
             self._worker.submit(file.reserve, file.reserved + 1)
             return
         ahead = file.reserved < file.size and self._worker is not None
-        self._mark = max(end, file.reserved - half) if ahead else file.reserved
+        self.limit = min(max(end, file.reserved - half) if ahead else file.reserved, usable)
 
     def _dispose(self, file: MappedFile) -> None:
         if self._worker is not None:

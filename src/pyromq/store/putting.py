@@ -46,7 +46,7 @@ _STORED = frozenset(
 )
 
 
-class PutMessage(msgspec.Struct):
+class PutMessage(msgspec.Struct, gc=False):
     """A message on its way into the log. `body` is stored as it is, compressed or not.
 
     `properties` is the encoded text; `property_map` the same decoded, when the caller has it at hand anyway, or None.
@@ -83,7 +83,7 @@ class PutMessage(msgspec.Struct):
         )
 
 
-class PutResult(msgspec.Struct):
+class PutResult(msgspec.Struct, gc=False):
     """The outcome of a put. With a batch, the offsets are those of its first message and `size` is of all of them."""
 
     status: PutStatus

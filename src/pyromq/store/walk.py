@@ -5,21 +5,17 @@ are nearly all, are taken apart here; the rest goes through `protocol.record`, w
 """
 
 from collections.abc import Iterator
-from struct import Struct
 from zlib import crc32
 
 import msgspec
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import MAGIC_V1, MAX_SHORT_TOPIC, Blank, RecordError, check_record
+from pyromq.protocol.record import MAGIC_V1, Blank, RecordError, check_record
 from pyromq.store.files import MappedFiles
 from pyromq.store.mapped import MappedFile
+from pyromq.store.plain import BODY, FACTS, MAX_TOPIC, MIN_SIZE
 
-# size, magic, body CRC, queue id, queue offset, physical offset, system flag, store time, body length
-_HEAD = Struct(">3ii4x2qi16xq20xi")
-_MIN_SIZE = 91
-_BODY = 88
 _MAX_TOPICS = 1 << 14
 
 
@@ -84,12 +80,12 @@ class Walker:
         """Plain records, up to the first that is anything else."""
         raw, start = file.raw, file.start
         verify_crc, topics = self._verify_crc, self._topics
-        unpack = _HEAD.unpack_from
+        unpack = FACTS.unpack_from
         at = self.position - start
-        while at + _MIN_SIZE <= limit:
+        while at + MIN_SIZE <= limit:
             size, magic, crc, queue_id, queue_offset, physical, sys_flag, timestamp, body_size = unpack(raw, at)
             end = at + size
-            topic_at = at + _BODY + body_size
+            topic_at = at + BODY + body_size
             if (
                 magic != MAGIC_V1
                 or physical != start + at
@@ -101,11 +97,11 @@ class Walker:
                 return
             topic_size = raw[topic_at]
             text_at = topic_at + topic_size + 3
-            if topic_size > MAX_SHORT_TOPIC or text_at > end:
+            if topic_size > MAX_TOPIC or text_at > end:
                 return
             if raw[text_at - 2] << 8 | raw[text_at - 1] != end - text_at:
                 return
-            if verify_crc and crc32(view[at + _BODY : topic_at]) & 0x7FFFFFFF != crc:
+            if verify_crc and crc32(view[at + BODY : topic_at]) & 0x7FFFFFFF != crc:
                 return
             name = raw[topic_at + 1 : text_at - 2]
             topic = topics.get(name)

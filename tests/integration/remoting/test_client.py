@@ -7,6 +7,7 @@ import pytest
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.remoting import (
+    Address,
     AddressError,
     Answer,
     CallTimeout,
@@ -105,6 +106,43 @@ def test_nobody_listens(run: Run) -> None:
             with pytest.raises(AddressError):
                 await client.call("no address", Command.request(ECHO), 30)
             assert client.stats.calls == 0
+
+    run(main())
+
+
+def test_retries_are_held_back_more_and_more(run: Run) -> None:
+    async def main() -> None:
+        address = await free_address()
+        clock = Clock()
+        async with calling(limits=Limits(reconnect_backoff=0.1), clock=clock) as client:
+            failures = client._connector._failures
+            pauses = []
+            for _ in range(4):
+                with pytest.raises(ConnectError):
+                    await client.call(address, Command.request(ECHO), 30)
+                pauses.append(round(failures[address].not_before - clock.now, 3))
+            assert pauses == [0.04, 0.08, 0.1, 0.1]
+            host, port = Address.parse(address)
+            server = Server({ECHO: echo})
+            await server.listen(host, port)
+            assert (await client.call(address, Command.request(ECHO), 30)).code == 0
+            assert not failures
+            await server.stop(30)
+
+    run(main())
+
+
+def test_nobody_has_to_wait_for_an_attempt_that_fails(run: Run) -> None:
+    async def main() -> None:
+        address = await free_address()
+        async with calling() as client:
+            waiting = asyncio.ensure_future(client.call(address, Command.request(ECHO), 30))
+            await asyncio.sleep(0)
+            assert client._connector._attempts
+            waiting.cancel()
+            await until(lambda: not client._connector._attempts)
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
 
     run(main())
 

@@ -211,11 +211,18 @@ def test_slow_handshakes_time_out_on_both_sides(run: Run, authority: Authority) 
 
 def test_garbage_instead_of_a_handshake(run: Run, authority: Authority) -> None:
     async def main() -> None:
-        async with serving(tls=server_tls(authority)) as (server, address), calling() as client:
-            async with raw_peer(address) as peer:
-                peer.writer.write(b"\x16" + b"garbage" * 100)
-                await peer.closed()
-            await until(lambda: server.stats.handshakes_failed == 1)
+        options: dict[str, Any] = {"tls": server_tls(authority), "limits": Limits(connections=1)}
+        async with serving(**options) as (server, address), calling() as client:
+
+            async def fail(times: int) -> None:
+                async with raw_peer(address) as peer:
+                    peer.writer.write(b"\x16" + b"garbage" * 100)
+                    await peer.closed()
+                await until(lambda: server.stats.handshakes_failed == times)
+
+            for times in (1, 2, 3):
+                await fail(times)
+            # None of them still counts as a connection.
             assert (await client.call(address, Command.request(ECHO), 30)).code == 0
 
     run(main())

@@ -1,7 +1,8 @@
 """A transport without a socket and an endpoint around it, to drive a connection by hand."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from typing import Any
 
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
@@ -89,6 +90,11 @@ class Rig:
         self.connection = Connection(self.endpoint, handlers or {})
         self.connection.connection_made(self.transport)
         self.stats = self.endpoint.stats
+
+
+def run(main: Coroutine[Any, Any, None]) -> None:
+    """Run a test's coroutine; the time only bounds a hang."""
+    asyncio.run(asyncio.wait_for(main, 30))
 
 
 async def turn() -> None:

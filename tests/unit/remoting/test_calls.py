@@ -7,7 +7,7 @@ import pytest
 from pyromq.protocol.command import Command
 from pyromq.remoting import CallTimeout, Stats
 from pyromq.remoting.calls import TICK, Calls
-from tests.unit.remoting.fakes import Clock
+from tests.unit.remoting.fakes import Clock, run
 
 
 class Peer:
@@ -30,7 +30,7 @@ def test_opaques_wrap_to_negative_and_skip_those_in_use() -> None:
         assert calls.next_opaque() == -0x80000000
         calls.stop()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_calls_expire_in_order_and_never_early() -> None:
@@ -53,7 +53,7 @@ def test_calls_expire_in_order_and_never_early() -> None:
         assert (len(calls), peer.calls_in_flight, stats.calls_in_flight, stats.calls_timed_out) == (0, 0, 0, 3)
         calls.stop()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_the_timer_fires_by_itself() -> None:
@@ -65,7 +65,7 @@ def test_the_timer_fires_by_itself() -> None:
         assert not long.future.done()
         calls.stop()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_silence_is_told_from_slowness() -> None:
@@ -78,4 +78,4 @@ def test_silence_is_told_from_slowness() -> None:
         assert not call.peer_was_silent
         calls.stop()
 
-    asyncio.run(main())
+    run(main())

@@ -9,7 +9,7 @@ from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.versions import V5_3_1
 from pyromq.remoting import Address, Answer, CallTimeout, Connection, ConnectionLost, Limits, SendError, TooManyRequests
-from tests.unit.remoting.fakes import Rig, turn
+from tests.unit.remoting.fakes import Rig, run, turn
 
 
 def echo(command: Command, connection: Connection) -> Command:
@@ -29,7 +29,7 @@ def test_all_frames_of_one_read_are_answered_with_one_write() -> None:
         assert all(c.is_response for c in rig.transport.commands)
         assert rig.stats.requests == rig.stats.responses == 50
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_frames_split_at_every_byte() -> None:
@@ -47,7 +47,7 @@ def test_frames_split_at_every_byte() -> None:
             rig.connection.data_received(stream[position : position + 1])
         assert [c.opaque for c in rig.transport.commands] == [1, -2, 3]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_answers_mirror_the_serialization_of_the_request() -> None:
@@ -57,7 +57,7 @@ def test_answers_mirror_the_serialization_of_the_request() -> None:
             rig.connection.data_received(encode(Command.request(10, serialization=kind)))
         assert [c.serialization for c in rig.transport.commands] == list(Serialization)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_encoded_answers_are_written_as_they_are() -> None:
@@ -76,7 +76,7 @@ def test_encoded_answers_are_written_as_they_are() -> None:
         rig.connection.data_received(frame(code=10) + frame(code=11))
         assert b"".join(rig.transport.writes) == whole * 2
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_unsupported_code() -> None:
@@ -87,7 +87,7 @@ def test_unsupported_code() -> None:
         assert (answer.code, answer.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
         assert answer.remark == " request type 4711 not supported"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_fault_is_answered_and_harms_no_other_request(caplog: pytest.LogCaptureFixture) -> None:
@@ -121,7 +121,7 @@ def test_a_fault_is_answered_and_harms_no_other_request(caplog: pytest.LogCaptur
         assert rig.stats.faults == 5
         assert rig.stats.requests_in_flight == 0
 
-    asyncio.run(main())
+    run(main())
     assert "no such luck" in caplog.text
 
 
@@ -146,7 +146,7 @@ def test_oneway_is_never_answered() -> None:
         assert rig.transport.writes == []
         assert (rig.stats.oneways, rig.stats.requests) == (4, 0)
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_answers_that_come_later_share_one_write() -> None:
@@ -177,7 +177,7 @@ def test_answers_that_come_later_share_one_write() -> None:
         assert sorted((c.opaque, c.code) for c in rig.transport.commands) == [(1, 0), (2, 0), (3, 19)]
         assert rig.stats.requests_in_flight == rig.stats.bytes_in_flight == 0
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_good_frames_before_a_malformed_one_are_answered() -> None:
@@ -195,7 +195,7 @@ def test_good_frames_before_a_malformed_one_are_answered() -> None:
         rig.endpoint.sweep(rig.clock.now + rig.endpoint.limits.handshake_timeout)
         assert rig.transport.aborted
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_client_closes_at_once_on_a_malformed_frame() -> None:
@@ -209,7 +209,7 @@ def test_a_client_closes_at_once_on_a_malformed_frame() -> None:
         with pytest.raises(ConnectionLost, match="malformed frame"):
             await waiting
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_peer_that_does_not_read_is_not_read_from() -> None:
@@ -234,7 +234,7 @@ def test_a_peer_that_does_not_read_is_not_read_from() -> None:
         assert rig.transport.reading
         assert rig.stats.reads_paused == 0
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_large_answers_are_written_in_turns() -> None:
@@ -251,7 +251,7 @@ def test_large_answers_are_written_in_turns() -> None:
         assert [c.opaque for c in rig.transport.commands] == list(range(10))
         assert rig.transport.reading
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_peer_with_too_much_unsent_is_disconnected() -> None:
@@ -265,7 +265,7 @@ def test_a_peer_with_too_much_unsent_is_disconnected() -> None:
         assert "unsent_max" in rig.connection.close_reason
         assert rig.stats.closed_slow == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_limits_on_requests_in_flight_are_named() -> None:
@@ -298,7 +298,7 @@ def test_limits_on_requests_in_flight_are_named() -> None:
         release.set()
         await turn()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_peer_with_too_many_bytes_in_flight_is_not_read_from() -> None:
@@ -320,7 +320,7 @@ def test_a_peer_with_too_many_bytes_in_flight_is_not_read_from() -> None:
         assert rig.transport.reading
         assert rig.stats.bytes_in_flight == 0
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_unfinished_frames_are_bounded_in_all_and_in_time() -> None:
@@ -344,7 +344,7 @@ def test_unfinished_frames_are_bounded_in_all_and_in_time() -> None:
         rig.connection.connection_lost(None)
         assert rig.stats.partial_bytes == 0
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_idle_means_neither_read_nor_written() -> None:
@@ -366,7 +366,7 @@ def test_idle_means_neither_read_nor_written() -> None:
         assert rig.connection.close_reason == "idle for 120 s"
         assert rig.stats.closed_idle == 1
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_server_initiated_request() -> None:
@@ -392,7 +392,7 @@ def test_server_initiated_request() -> None:
         rig.connection.data_received(encode(sent[0].reply()))
         assert rig.stats.replies_unmatched == 2
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_an_answer_counts_only_on_its_own_connection() -> None:
@@ -408,7 +408,7 @@ def test_an_answer_counts_only_on_its_own_connection() -> None:
         rig.connection.data_received(encode(sent.reply(remark="true")))
         assert (await waiting).remark == "true"
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_calls_fail_when_their_time_or_their_connection_ends() -> None:
@@ -429,7 +429,7 @@ def test_calls_fail_when_their_time_or_their_connection_ends() -> None:
         assert len(rig.endpoint.calls) == 0
         rig.endpoint.stop_timers()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_cancelled_call_leaves_nothing_behind() -> None:
@@ -445,20 +445,29 @@ def test_a_cancelled_call_leaves_nothing_behind() -> None:
         rig.endpoint.calls.expire(rig.clock.now + 3)
         rig.endpoint.stop_timers()
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_leaving_server_sends_new_clients_away_and_serves_old_ones() -> None:
     async def main() -> None:
-        rig = Rig({10: echo})
+        noted: list[int] = []
+
+        def note(command: Command, connection: Connection) -> Answer:
+            noted.append(command.opaque)
+            return None
+
+        rig = Rig({10: echo, 11: note})
         rig.endpoint.leaving = True
         young = Command(10, opaque=1, version=V5_3_1 + 2)
         old = Command(10, opaque=2, version=V5_3_1)
         rig.connection.data_received(encode(young) + encode(old))
         answers = rig.transport.commands
         assert [(c.opaque, c.code, c.remark) for c in answers] == [(1, 1500, "please go away"), (2, 0, None)]
+        # A one-way sender cannot be sent away, so it is served.
+        rig.connection.data_received(frame(3, code=11, oneway=True))
+        assert noted == [3]
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_a_handler_may_close_the_connection() -> None:
@@ -474,7 +483,7 @@ def test_a_handler_may_close_the_connection() -> None:
         assert not rig.connection.is_open
         assert not rig.connection.send(b"x")
 
-    asyncio.run(main())
+    run(main())
 
 
 def test_close_listeners() -> None:
@@ -495,4 +504,4 @@ def test_close_listeners() -> None:
         assert told == ["had enough", "late"]
         assert rig.stats.connections == 0
 
-    asyncio.run(main())
+    run(main())

@@ -95,8 +95,8 @@ class Recovery:
             self._distrust(manifest, start)
         if not self._queues.whole or (manifest is not None and not clean and self._behind(manifest)):
             start = begin
-        if manifest is not None and self._index is not None and self._index.end_offset < manifest.indexed:
-            start = min(start, max(begin, self._index.end_offset))
+        if self._index is not None and (not clean if manifest is None else self._index.end_offset < manifest.indexed):
+            start = min(start, max(begin, self._index.end_offset))  # it lost keys, or nothing says that it did not
         walker = self._walk(start)
         if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
             walker = self._walk_all()

@@ -19,6 +19,8 @@ from pyromq.broker.clients import Consumers, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_requests import ConsumerRequests
 from pyromq.broker.daytotals import DayTotals
+from pyromq.broker.delay import DelayDelivery
+from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
@@ -28,19 +30,22 @@ from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
 from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
 from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.postpone import MARKS, Postpone
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
+from pyromq.broker.retry import Retries
 from pyromq.broker.send import Sender
 from pyromq.broker.serving import guarded
 from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
+from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
-from pyromq.store import Dispatch, MessageStore
+from pyromq.store import BrokerRole, Dispatch, MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -94,6 +99,9 @@ class Broker:
         self.offsets = ConsumerOffsets(
             config.config_dir / "consumerOffset.json", clock, version_step=config.consumer_offset_update_version_step
         )
+        self.delay_offsets = DelayOffsets(
+            config.config_dir / "delayOffset.json", clock, version_step=config.delay_offset_update_version_step
+        )
         self.locks = QueueLocks(clock)
         self.stats = BrokerStats(clock)
         self.filters = Filters(config)
@@ -101,6 +109,8 @@ class Broker:
         self.timers = Timers()
         self.day_totals = DayTotals(clock, self._message_totals)
         self.runtime_sources: list[Callable[[], dict[str, object]]] = []
+        self.followers: dict[str, Callable[[Dispatch], None]] = {}
+        """Parts that follow a topic of the broker itself, told about each message in it."""
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
@@ -136,7 +146,7 @@ class Broker:
         cannot be listened on; nothing is left running then.
         """
         self.config.check_exposure(authenticated=False)
-        for table in (self.topics, self.groups, self.offsets):
+        for table in (self.topics, self.groups, self.offsets, self.delay_offsets):
             table.load()
         try:
             await self._start()
@@ -257,12 +267,34 @@ class Broker:
             ClientAdmin(self),
             OffsetAdmin(self),
             BrokerAdmin(self),
+            self._take_retries(),
+            self._start_delays(),
         )
         for part in parts:
             self._handlers.update(guarded(part.handlers()))
         self._fast_handlers.update(
             {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
         )
+
+    def _take_retries(self) -> Retries:
+        retries = Retries(self.config, self.topics, self.groups, self.locks, self.store, self.durability, self.stats)
+        self.sender.steps.append(retries.divert)
+        return retries
+
+    def _start_delays(self) -> DelayDelivery:
+        """Park delayed messages, and deliver them in time; a slave leaves that to its master."""
+        config, store = self.config, self.store
+        store.add_hook(Postpone(config, self.clock, lambda _slot: 0), MARKS)
+        delays = DelayDelivery(
+            store, self.durability, self.delay_offsets, store.config.delays, self.clock, self.sender.count
+        )
+        self.runtime_sources.append(delays.runtime)
+        if config.broker_role is not BrokerRole.SLAVE:
+            self.followers[names.SCHEDULE_TOPIC] = delays.arrived
+            delays.start()
+            self._undo.callback(delays.stop)
+            self.timers.every(config.flush_delay_offset_interval / 1000, delays.save)
+        return delays
 
     def _begin_periodic_work(self) -> None:
         every, config = self.timers.every, self.config
@@ -286,6 +318,9 @@ class Broker:
         return self.store.stats.put_count, self.store.stats.get_transferred
 
     def _arrived(self, message: Dispatch) -> None:
+        follower = self.followers.get(message.topic)
+        if follower is not None:
+            follower(message)
         self.park.arrived(
             (message.topic, message.queue_id), message.queue_offset + 1, message.tags_code, message.properties
         )

@@ -19,11 +19,12 @@ from pyromq.protocol import names, sysflag
 from pyromq.protocol.bodies import TopicConfig, TopicFilterType
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.errors import MessageError
+from pyromq.protocol.errors import MessageError, ValidationError
 from pyromq.protocol.headers import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.host import pack_host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
+from pyromq.protocol.recall import RecallHandle, encode_recall_handle
 from pyromq.remoting import Answer, Connection, Handler
 from pyromq.store import BrokerRole, MessageStore, PutMessage, PutResult, PutStatus
 
@@ -92,6 +93,7 @@ class Sender:
         header = request.header(header_class)
         topic = self.check(header, started)
         message = self._message(header, request, topic, connection)
+        queue_id = message.queue_id
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if batch:
             self._check_batch(header.topic)
@@ -107,9 +109,10 @@ class Sender:
         properties = message.property_map or {}
         answer = SendMessageResponseHeader(
             msg_id=result.message_id,
-            queue_id=message.queue_id,
+            queue_id=queue_id,
             queue_offset=result.queue_offset,
             transaction_id=properties.get(Property.UNIQ_KEY),
+            recall_handle=self._recall_handle(properties) if message.topic == names.TIMER_TOPIC else None,
             msg_region=self._config.region_id,
             trace_on=self._config.trace_on,
         )
@@ -133,6 +136,20 @@ class Sender:
         if not later.done():
             remark = None if status is PutStatus.PUT_OK else status.name
             later.set_result(request.reply(CODE_OF_STATUS[status], answer, remark=remark))
+
+    def _recall_handle(self, properties: dict[str, str]) -> str | None:
+        """With which a producer can take a timed message back; none for retries."""
+        topic, slot = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.TIMER_OUT_MS, "")
+        if names.is_retry_topic(topic):
+            return None
+        try:
+            # A millisecond more, so that rounding down leads a recall to the same slot.
+            due = int(slot) + 1
+            return encode_recall_handle(
+                RecallHandle(topic, self._config.broker_name, due, properties.get(Property.UNIQ_KEY, ""))
+            )
+        except (ValueError, ValidationError):
+            return None  # the message is stored all the same
 
     def check(self, header: SendMessageHeader, now: int) -> TopicConfig:
         """The topic that a message may be stored in, made if it has to be. Raises Refused or ValidationError."""

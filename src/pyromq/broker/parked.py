@@ -1,0 +1,75 @@
+"""Messages that wait in a topic of the broker until their time has come: how they get there and how they come out.
+
+`REAL_TOPIC` and `REAL_QID` say where a parked message belongs. The body is never copied or inflated on the way.
+"""
+
+from collections.abc import Mapping
+
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.properties import Property, encode_properties
+from pyromq.protocol.record import RecordSummary, peek_record
+from pyromq.store import MessageStore, PutMessage, PutStatus
+
+HOPELESS = frozenset(
+    {
+        PutStatus.MESSAGE_ILLEGAL,
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
+        PutStatus.WHEEL_TIMER_NOT_ENABLE,
+    }
+)
+"""Refusals that the same message would meet again."""
+
+
+def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str]) -> None:
+    """Send a message to a waiting place instead, with more properties. Raises MessageError if they do not fit."""
+    properties = {
+        **(message.property_map or {}),
+        **added,
+        Property.REAL_TOPIC: message.topic,
+        Property.REAL_QUEUE_ID: str(message.queue_id),
+    }
+    message.properties = encode_properties(properties)
+    message.property_map = properties
+    message.topic, message.queue_id = topic, queue_id
+
+
+def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
+    """Topic and queue that a parked message belongs to; None when it does not say."""
+    topic, queue_id = properties.get(Property.REAL_TOPIC), properties.get(Property.REAL_QUEUE_ID, "")
+    return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdigit() else None
+
+
+def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
+    """A record with its summary; None when it is no longer in the log or damaged."""
+    record = store.record_at(physical_offset, size)
+    if record is None:
+        return None
+    try:
+        return peek_record(record, 0), record
+    except MessageError:
+        return None
+
+
+def copy_of(
+    summary: RecordSummary,
+    record: memoryview,
+    place: tuple[str, int],
+    text: bytes,
+    properties: dict[str, str],
+    *,
+    reconsume_times: int | None = None,
+) -> PutMessage:
+    """The stored message as a new one for another place, with these properties."""
+    return PutMessage(
+        *place,
+        record[summary.body_start : summary.body_end],
+        text,
+        properties,
+        summary.sys_flag,
+        summary.flag,
+        summary.born_timestamp,
+        summary.born_host,
+        summary.store_host,
+        summary.reconsume_times if reconsume_times is None else reconsume_times,
+    )

@@ -1,0 +1,171 @@
+"""Retries and dead letters: what a consumer could not process comes back later, or ends in `%DLQ%<group>`.
+
+Two ways lead here, with RocketMQ's two limits: CONSUMER_SEND_MSG_BACK names a stored message and fails for good when it
+was retried as often as the limit; a message sent to `%RETRY%<group>` itself only when it was retried more often.
+"""
+
+import asyncio
+import logging
+import random
+
+from pyromq.broker import perm
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.durability import Durability
+from pyromq.broker.errors import Refused
+from pyromq.broker.groups import Groups
+from pyromq.broker.locks import QueueLocks
+from pyromq.broker.parked import copy_of, read_parked
+from pyromq.broker.stats import BrokerStats, Stat
+from pyromq.broker.topics import Topics
+from pyromq.protocol import names
+from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.headers import ConsumerSendMsgBackHeader, SendMessageHeader
+from pyromq.protocol.properties import Property, decode_properties, encode_properties
+from pyromq.protocol.record import RecordSummary
+from pyromq.protocol.versions import V3_4_9
+from pyromq.remoting import Answer, Connection, Handler
+from pyromq.store import BrokerRole, MessageStore, PutMessage, PutStatus
+
+log = logging.getLogger(__name__)
+
+FIRST_LEVEL = 3
+"""Delay level of the first retry; each further one is a level higher."""
+DLQ_QUEUES = 1
+
+
+class Retries:
+    """Takes back what consumers could not process."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        groups: Groups,
+        locks: QueueLocks,
+        store: MessageStore,
+        durability: Durability,
+        stats: BrokerStats,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._locks = locks
+        self._store = store
+        self._durability = durability
+        self._stats = stats
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
+
+    def divert(self, header: SendMessageHeader, message: PutMessage, request: Command) -> None:
+        """A step of sending: what is sent to a retry topic too often goes to the dead letters. Raises Refused."""
+        if not names.is_retry_topic(header.topic):
+            return
+        # The form of POP retries joins group and topic with a plus sign.
+        name = header.topic.removeprefix(names.RETRY_PREFIX).partition("+")[0]
+        group = self._groups.require(name)
+        times = header.reconsume_times or 0
+        if times <= self._limit(group, header.max_reconsume_times, request) and not self._locks.group_holds_locks(name):
+            return
+        origin = (message.property_map or {}).get(Property.RETRY_TOPIC, header.topic)
+        message.topic, message.queue_id = self._dead_letters(name), 0
+        message.property_map = {**(message.property_map or {}), Property.DELAY: "-1"}
+        message.properties = _encoded(message.property_map)
+        self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{name}")
+
+    def _send_back(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
+        header = request.header(ConsumerSendMsgBackHeader)
+        if self._config.broker_role is BrokerRole.SLAVE:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
+        group = self._groups.require(header.group)
+        if not perm.is_writable(self._config.broker_permission):
+            raise Refused(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_name}] sending message is forbidden"
+            )
+        if group.retry_queue_nums <= 0:
+            return request.reply()
+        topic = names.retry_topic(header.group)
+        retries = self._topics.ensure(topic, group.retry_queue_nums, unit=bool(header.unit_mode))
+        if not perm.is_writable(retries.perm):
+            raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        found = read_parked(self._store, header.offset, None)
+        if found is None:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"look message by offset failed, {header.offset}: there is no message, or it was deleted",
+            )
+        summary, record = found
+        properties = _origin_noted(summary)
+        dead = header.delay_level < 0 or summary.reconsume_times >= self._limit(
+            group, header.max_reconsume_times, request
+        )
+        if dead:
+            place, level = (self._dead_letters(header.group), 0), 0
+        else:
+            # A queue that the topic does not have would never be read.
+            queues = max(1, min(group.retry_queue_nums, retries.write_queue_nums))
+            place = topic, random.randrange(queues)
+            level = header.delay_level or FIRST_LEVEL + summary.reconsume_times
+        properties[Property.DELAY] = str(level)
+        message = copy_of(
+            summary, record, place, _encoded(properties), properties, reconsume_times=summary.reconsume_times + 1
+        )
+        message.store_host = None
+        return self._store_again(request, header, message, properties[Property.RETRY_TOPIC], dead=dead)
+
+    def _store_again(
+        self, request: Command, header: ConsumerSendMsgBackHeader, message: PutMessage, origin: str, *, dead: bool
+    ) -> Command | asyncio.Future[Answer]:
+        result = self._store.put(message)
+        if result.status is not PutStatus.PUT_OK:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.reason}")
+        if message.topic == names.SCHEDULE_TOPIC:
+            self._stats.add(Stat.TOPIC_PUT_NUMS, message.topic)
+            self._stats.add(Stat.TOPIC_PUT_SIZE, message.topic, result.size)
+        self._stats.add(Stat.SNDBCK_PUT_NUMS, f"{origin}@{header.group}")
+        if dead:
+            self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{header.group}")
+            log.info("group %s failed on a message of %s for good: now in %s", header.group, origin, message.topic)
+        # WAIT=false is for the stored copy. The consumer commits its offset once it has this answer, so it waits.
+        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def safe(status: PutStatus) -> None:
+            if not later.done():
+                refused = status is not PutStatus.PUT_OK
+                code = ResponseCode.SYSTEM_ERROR if refused else ResponseCode.SUCCESS
+                later.set_result(request.reply(code, remark=status.name if refused else None))
+
+        self._durability.wait(result, safe)
+        return later
+
+    def _dead_letters(self, group: str) -> str:
+        topic = names.dlq_topic(group)
+        self._topics.ensure(topic, DLQ_QUEUES)
+        return topic
+
+    @staticmethod
+    def _limit(group: SubscriptionGroupConfig, asked: int | None, request: Command) -> int:
+        """How often a message is retried: the group's number, unless the client names one."""
+        return asked if asked is not None and request.version >= V3_4_9 else group.retry_max_times
+
+
+def _origin_noted(summary: RecordSummary) -> dict[str, str]:
+    """A message's properties with where it came from first, which later retries keep."""
+    properties = decode_properties(summary.properties)
+    properties.setdefault(Property.RETRY_TOPIC, summary.topic)
+    properties.setdefault(
+        Property.ORIGIN_MESSAGE_ID, f"{summary.store_host.hex().upper()}{summary.physical_offset:016X}"
+    )
+    properties[Property.WAIT] = "false"
+    return properties
+
+
+def _encoded(properties: dict[str, str]) -> bytes:
+    try:
+        return encode_properties(properties)
+    except MessageError as error:
+        raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None

@@ -145,29 +145,31 @@ class Dispatcher:
 
     def _feed(self, record: Dispatch) -> bool:
         kind = record.sys_flag & _TRANSACTION
-        physical_offset, size = record.physical_offset, record.size
+        queued = not kind or kind == _COMMIT
+        physical_offset, size, timestamp = record.physical_offset, record.size, record.store_timestamp
         try:
-            if not kind or kind == _COMMIT:
+            if queued:
                 record.queue.append(record.queue_offset, physical_offset, size, record.tags_code)
             if self._index is not None and kind != _ROLLBACK:
-                properties, timestamp = record.properties, record.store_timestamp
-                self._index.add(
-                    record.topic, properties.get("UNIQ_KEY"), properties.get("KEYS"), physical_offset, timestamp
-                )
+                find = record.properties.get
+                self._index.add(record.topic, find("UNIQ_KEY"), find("KEYS"), physical_offset, timestamp)
         except (DiskFullError, OSError) as error:
             return self._halt(record, error)
         except StoreFormatError:
             log.exception("the record at %d is left out of its queue", physical_offset)
         self.position = physical_offset + size
-        self.last_timestamp = record.store_timestamp
+        self.last_timestamp = timestamp
         if self.stuck:
-            self.stuck = False
-            self._flags.clear(Flag.LOGIC_DISK_FULL)
-            log.info("consume queues can be written again, dispatching goes on at %d", self.position)
-        if self.listeners and (not kind or kind == _COMMIT):
+            self._resume()
+        if queued:
             for listener in self.listeners:
                 listener(record)
         return True
+
+    def _resume(self) -> None:
+        self.stuck = False
+        self._flags.clear(Flag.LOGIC_DISK_FULL)
+        log.info("consume queues can be written again, dispatching goes on at %d", self.position)
 
     def _halt(self, record: Dispatch, error: Exception) -> bool:
         if not self.stuck:

@@ -109,6 +109,8 @@ class MessageStore:
             self.retention,
         )
         self._lock = StoreLock(config.lock_path)
+        self.put = self._appender.put
+        self.put_batch = self._appender.put_batch
         self._appender.store_host = pack_host(store_host)
 
     # -- life --
@@ -212,13 +214,11 @@ class MessageStore:
     def store_host(self, host: Host) -> None:
         self._appender.store_host = pack_host(host)
 
-    def put(self, message: PutMessage) -> PutResult:
-        """Append one message and return at once; refusals are a status. See `when_durable` for waiting."""
-        return self._appender.put(message)
+    put: Callable[[PutMessage], PutResult]
+    """Append one message and return at once; refusals are a status. See `when_durable` for waiting."""
 
-    def put_batch(self, message: PutMessage) -> PutResult:
-        """Append all messages of a batch body with consecutive offsets, as one unit."""
-        return self._appender.put_batch(message)
+    put_batch: Callable[[PutMessage], PutResult]
+    """Append all messages of a batch body with consecutive offsets, as one unit."""
 
     def when_durable(self, result: PutResult, done: Callable[[PutStatus], None]) -> bool:
         """Call `done` in the owner's thread when a message is on disk (PUT_OK) or was not in time (FLUSH_DISK_TIMEOUT).

@@ -95,6 +95,7 @@ class Recovery:
             self._distrust(manifest, start)
         if not self._queues.whole or (manifest is not None and not clean and self._behind(manifest)):
             start = begin
+            self._forget_manifest()
         if self._index is not None and (not clean if manifest is None else self._index.end_offset < manifest.indexed):
             start = min(start, max(begin, self._index.end_offset))  # it lost keys, or nothing says that it did not
         walker = self._walk(start)
@@ -141,8 +142,13 @@ class Recovery:
                 behind |= self._next_offset((topic, queue_id)) < end
         return behind
 
+    def _forget_manifest(self) -> None:
+        """Queues are being rebuilt: should the store crash meanwhile, what is in them must not be taken for synced."""
+        Manifest(self._log.min_offset, {}).write(self._config.store_path_root_dir)
+
     def _walk_all(self, end: int | None = None) -> Walker:
         log.warning("consume queues lack entries: they are rebuilt from the whole log")
+        self._forget_manifest()
         return self._walk(self._log.min_offset, end)
 
     def _walk(self, start: int, end: int | None = None) -> Walker:

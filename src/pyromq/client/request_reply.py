@@ -14,7 +14,7 @@ from typing import Any
 from pyromq.client.clock import within
 from pyromq.client.delivery import Callback, deliver_outcome
 from pyromq.client.dispatch import Choice, Dispatch
-from pyromq.client.errors import ClientError, ErrorCode, RequestTimeout
+from pyromq.client.errors import ClientError, ErrorCode
 from pyromq.client.instance import ClientInstance
 from pyromq.client.outgoing import REPLY_TYPE
 from pyromq.client.request_table import PendingRequest
@@ -45,11 +45,7 @@ class Requests:
             sending = self._sending(message, pending, seconds, started, choice)
             return await within(self._clock, seconds - (self._clock.monotonic() - started), _both(sending, reply))
         except TimeoutError:
-            if pending.sent:
-                raise RequestTimeout(f"no reply to the request message within {seconds:g} s") from None
-            raise ClientError(
-                f"the request message could not be sent within {seconds:g} s", retryable=True
-            ) from pending.send_error
+            raise pending.timeout_error() from pending.send_error
         finally:
             self._instance.requests.remove(pending.correlation_id)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyromq.client.clock import Clock
-from pyromq.client.errors import RequestTimeout, TooManyRequestsError
+from pyromq.client.errors import ClientError, RequestTimeout, TooManyRequestsError
 from pyromq.protocol.compression import decompress
 from pyromq.protocol.errors import HeaderError
 from pyromq.protocol.headers import PushReplyMessageToClientHeader
@@ -35,6 +35,14 @@ class PendingRequest:
     finish: OnReply
     sent: bool = False
     send_error: Exception | None = None
+
+    def timeout_error(self) -> ClientError:
+        """What to say when its time is over."""
+        if self.sent:
+            return RequestTimeout("the request message was sent, but no reply came in time")
+        error = ClientError("the request message could not be sent in time", retryable=True)
+        error.__cause__ = self.send_error
+        return error
 
 
 class RequestTable:
@@ -94,7 +102,7 @@ class RequestTable:
         for correlation_id, pending in list(self._pending.items()):
             if pending.deadline <= now:
                 del self._pending[correlation_id]
-                pending.finish(None, RequestTimeout("the request message got no reply in time"))
+                pending.finish(None, pending.timeout_error())
 
     def fail_all(self, error: Exception) -> None:
         """The client stops."""

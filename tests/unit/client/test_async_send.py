@@ -123,7 +123,7 @@ async def test_errors_before_the_network_reach_the_callback() -> None:
         seen.append(error)
 
     for payload in (Message("T", b""), Message("missing", b"x")):
-        producer.send_async(payload, callback)
+        _ = producer.send_async(payload, callback)
     await settle()
     assert len(seen) == 2
     assert all(isinstance(error, ClientError) for error in seen)
@@ -482,7 +482,7 @@ async def test_pool_refuses_beyond_its_bound() -> None:
     with pytest.raises(PoolFull, match="2 of 2"):
         pool.submit(lambda: None)
     go.set()
-    assert all([await asyncio.wrap_future(task) for task in running])
+    assert [task.result(30) for task in running] == [True, True]
     await pool.close(clock, 5)
     with pytest.raises(PoolFull):
         pool.submit(lambda: None)

@@ -1,12 +1,11 @@
 """The client instance: sharing, schedule, routes, heartbeats, broker requests, stop."""
 
 import asyncio
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Mapping
+from typing import Any, cast
 
 import pytest
 
-from pyromq.client import instance as instance_module
 from pyromq.client import registry
 from pyromq.client.config import ClientConfig
 from pyromq.client.errors import ClientError, ForkedError, NoRouteError, ServiceStateError
@@ -39,7 +38,7 @@ from pyromq.protocol.headers import (
 )
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.record import encode_record
-from pyromq.remoting import Address
+from pyromq.remoting import Address, Connection
 from tests.unit.client.fakes import FakeCluster, asyncio_test, route_of, settle
 
 
@@ -316,7 +315,12 @@ async def test_heartbeat_targets_and_contents() -> None:
     route.broker_datas[0].broker_addrs[1] = "10.0.0.9:10911"
     cluster.routes["T"] = route
     slave_beats: list[Command] = []
-    cluster.transport.peers["10.0.0.9:10911"] = lambda command: (slave_beats.append(command), command.reply())[1]
+
+    def slave(command: Command) -> Command:
+        slave_beats.append(command)
+        return command.reply()
+
+    cluster.transport.peers["10.0.0.9:10911"] = slave
     instance = make(cluster)
     assert not await instance.send_heartbeats()
     instance.register_producer("PG", Member())
@@ -453,7 +457,7 @@ async def test_instance_stops_with_its_last_user() -> None:
     instance.register_consumer("CG", Member())
     instance.register_admin("admin", object())
     await instance.release()
-    assert instance.state is ServiceState.RUNNING
+    assert not cluster.transport.closed
     await instance.unregister_consumer("CG")
     instance.unregister_admin("admin")
     await instance.release()
@@ -484,7 +488,7 @@ async def test_failed_start_stays_failed() -> None:
 @asyncio_test
 async def test_name_servers_from_the_http_lookup() -> None:
     cluster = FakeCluster("a", name_servers=())
-    answers = [["ns1:9876"], OSError("down"), ["ns1:9876", "ns2:9876"]]
+    answers: list[list[str] | OSError] = [["ns1:9876"], OSError("down"), ["ns1:9876", "ns2:9876"]]
     asked: list[tuple[str, str, float]] = []
 
     def lookup(host: str, path: str, seconds: float) -> list[str]:
@@ -509,7 +513,7 @@ async def test_name_servers_from_the_http_lookup() -> None:
 @asyncio_test
 async def test_a_fork_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
     instance = make(FakeCluster("a"))
-    monkeypatch.setattr(instance_module.os, "getpid", lambda: 4711)
+    monkeypatch.setattr("os.getpid", lambda: 4711)
     with pytest.raises(ForkedError, match="4711"):
         await instance.start()
     with pytest.raises(ForkedError, match="after the fork"):
@@ -544,12 +548,11 @@ class Peer:
 
 async def ask(instance: ClientInstance, code: int, header: Header, body: bytes = b"") -> Command | None:
     handler = Inbound(instance).handlers()[code]
-    answer = handler(Command.request(code, header, body=body), Peer())  # type: ignore[arg-type] - only its peer is used
-    if answer is None or isinstance(answer, Command):
-        return answer
-    awaited = await answer  # type: ignore[misc] - handlers here return commands or coroutines
-    assert isinstance(awaited, Command)
-    return awaited
+    answer = handler(Command.request(code, header, body=body), cast("Connection", Peer()))
+    if isinstance(answer, Awaitable):
+        answer = await answer
+    assert answer is None or isinstance(answer, Command)
+    return answer
 
 
 def stored(topic: str = "T", **properties: str) -> ReceivedMessage:
@@ -615,13 +618,14 @@ async def test_consumer_requests() -> None:
 @asyncio_test
 async def test_unknown_groups_are_answered() -> None:
     instance = make(FakeCluster())
-    for code, header in (
+    questions: tuple[tuple[int, Header], ...] = (
         (221, GetConsumerStatusFromClientHeader(topic="T", group="CG")),
         (307, GetConsumerRunningInfoHeader(consumer_group="CG", client_id="x")),
         (309, ConsumeMessageDirectlyHeader(consumer_group="CG")),
-    ):
+    )
+    for code, header in questions:
         answer = await ask(instance, code, header, encode_record(stored()))
         assert answer is not None
         assert answer.code == ResponseCode.SYSTEM_ERROR
-    header = ResetConsumerClientOffsetHeader(topic="T", group="CG", timestamp=1, is_force=True)
-    assert await ask(instance, 220, header, ResetOffsetBody().encode()) is None
+    reset = ResetConsumerClientOffsetHeader(topic="T", group="CG", timestamp=1, is_force=True)
+    assert await ask(instance, 220, reset, ResetOffsetBody().encode()) is None

@@ -5,7 +5,7 @@ from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.groups import Groups
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.topics import Topics
+from pyromq.broker.topics import MAX_QUEUES, Topics
 from pyromq.protocol.bodies import ConsumerList, LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -72,10 +72,11 @@ class ConsumerRequests:
         self._groups.require(header.consumer_group)
         if header.topic not in self._topics:
             raise topic_not_exist(header.topic)
-        if header.queue_id < 0 or header.commit_offset < 0:
+        # Not compared with the topic's own queues: those may have been taken away with messages still in them.
+        if not 0 <= header.queue_id < MAX_QUEUES or header.commit_offset < 0:
             raise Refused(
                 ResponseCode.INVALID_PARAMETER,
-                f"queue {header.queue_id} and offset {header.commit_offset} must not be negative",
+                f"queue {header.queue_id} must be from 0 to {MAX_QUEUES - 1}, offset {header.commit_offset} 0 or more",
             )
         stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")

@@ -4,6 +4,8 @@ Offsets may move backwards: a client or an admin is allowed to. A reset asked fo
 consumer pulls; until then commits of that queue are ignored, since they stem from before the reset.
 """
 
+import asyncio
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +26,7 @@ class ConsumerOffsets:
         self._version_step = version_step
         self._commits = 0
         self._dirty = False
+        self._writing = threading.Lock()
         self._table: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
@@ -58,6 +61,8 @@ class ConsumerOffsets:
         key = f"{topic}@{group}"
         queues = self._pulled.get(key)
         if queues is None:
+            if len(self._pulled) >= MAX_KEYS:
+                return
             queues = self._pulled[key] = {}
         queues[queue_id] = offset
 
@@ -122,10 +127,26 @@ class ConsumerOffsets:
         self._dirty = True
 
     def persist(self) -> None:
-        """Write the file, if anything changed since the last time."""
+        """Write the file, if anything changed since the last time. Blocks. Raises OSError."""
         if self._dirty:
-            write_config(self._path, self.table().pretty())
+            self._write(self.table())
             self._dirty = False
+
+    async def save(self) -> None:
+        """The same in a thread, with the offsets as they are now. A failure leaves them to be written next time."""
+        if not self._dirty:
+            return
+        self._dirty = False
+        try:
+            await asyncio.to_thread(self._write, self.table())
+        except BaseException:
+            self._dirty = True
+            raise
+
+    def _write(self, table: ConsumerOffsetTable) -> None:
+        # A cancelled `save` leaves its thread writing: whoever comes later waits for it, and thereby has the last word.
+        with self._writing:
+            write_config(self._path, table.pretty())
 
     def _set(self, key: str, queue_id: int, offset: int) -> None:
         queues = self._table.get(key)

@@ -23,6 +23,7 @@ UNIT_SUB_FLAG = 2
 REVIVE_QUEUES = 8
 BENCHMARK_QUEUES = 1024
 DELAY_QUEUES = 18
+MAX_QUEUES = 65_535
 
 
 def system_topics(config: BrokerConfig, *, delay_levels: int = DELAY_QUEUES) -> dict[str, TopicConfig]:

@@ -13,11 +13,13 @@ from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, Su
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
+    GetRouteInfoByTopicHeader,
     Header,
     PullMessageHeader,
     SendMessageResponseHeader,
     SendMessageV2Header,
 )
+from pyromq.protocol.language import Language
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import decode_records
@@ -29,12 +31,18 @@ SUBSCRIPTION = 4
 
 
 class Peer:
-    """A raw client of one broker: commands out, answers back, callbacks recorded in `received`."""
+    """A raw client of one broker: commands out, answers back, callbacks with the codes `notes` into `received`."""
 
-    def __init__(self, address: str, handlers: dict[int, Handler] | None = None) -> None:
+    def __init__(
+        self,
+        address: str,
+        handlers: dict[int, Handler] | None = None,
+        *,
+        notes: tuple[int, ...] = (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,),
+    ) -> None:
         self.address = address
         self.received: asyncio.Queue[Command] = asyncio.Queue()
-        self._client = Client(handlers or {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._note})
+        self._client = Client(dict.fromkeys(notes, self._note) | (handlers or {}))
 
     async def __aenter__(self) -> Self:
         return self
@@ -48,10 +56,20 @@ class Peer:
         self.received.put_nowait(request)
 
     async def call(
-        self, code: int, header: Header | None = None, *, body: bytes = b"", ext: dict[str, str] | None = None
+        self,
+        code: int,
+        header: Header | None = None,
+        *,
+        body: bytes = b"",
+        ext: dict[str, str] | None = None,
+        version: int | None = None,
+        language: Language | None = None,
     ) -> Command:
-        """One request and its answer, whatever its code."""
-        return await self._client.call(self.address, Command.request(code, header, body=body, ext=ext), TIMEOUT)
+        """One request and its answer, whatever its code; as a client of this version and language."""
+        request = Command.request(code, header, body=body, ext=ext)
+        request.version = request.version if version is None else version
+        request.language = language or request.language
+        return await self._client.call(self.address, request, TIMEOUT)
 
     async def send(
         self,
@@ -123,17 +141,36 @@ class Peer:
         return decode_records(answer.body) if answer.code == ResponseCode.SUCCESS else []
 
     async def heartbeat(
-        self, client_id: str, *, consumer: ConsumerData | None = None, producer: str | None = None, **options: int
+        self,
+        client_id: str,
+        *,
+        consumer: ConsumerData | None = None,
+        producer: str | None = None,
+        fingerprint: int = 0,
+        without_sub: bool = False,
+        version: int | None = None,
+        language: Language | None = None,
     ) -> Command:
         """Join groups."""
         data = HeartbeatData(
             client_id=client_id,
             consumer_data_set=[consumer] if consumer is not None else [],
             producer_data_set=[ProducerData(group_name=producer)] if producer is not None else [],
-            heartbeat_fingerprint=options.get("fingerprint", 0),
-            without_sub=bool(options.get("without_sub", 0)),
+            heartbeat_fingerprint=fingerprint,
+            without_sub=without_sub,
         )
-        return await self.call(RequestCode.HEART_BEAT, body=data.encode())
+        return await self.call(RequestCode.HEART_BEAT, body=data.encode(), version=version, language=language)
+
+
+async def routed(broker: Broker, *topics: str) -> None:
+    """Wait until the broker's first name server routes to these topics."""
+    for topic in topics:
+        request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoByTopicHeader(topic=topic))
+        while True:
+            answer = await broker.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
+            if answer.code == ResponseCode.SUCCESS:
+                break
+            await asyncio.sleep(0.001)
 
 
 async def until(condition: Callable[[], bool]) -> None:

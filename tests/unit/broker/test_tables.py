@@ -1,5 +1,7 @@
 """Topics, groups and offsets: rules, files, versions."""
 
+import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.groups import Groups
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.topics import Topics
+from pyromq.configfile import write_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
 from pyromq.protocol.codes import ResponseCode
@@ -207,3 +210,52 @@ def test_the_offset_version_moves_every_few_commits(tmp_path: Path) -> None:
     for offset in range(7):
         offsets.commit("g", "t", 0, offset)
     assert offsets.version.counter == before + 2
+
+
+def test_offsets_are_saved_in_a_thread_and_stay_due_when_that_fails(tmp_path: Path) -> None:
+    path = tmp_path / "config" / "consumerOffset.json"
+    offsets = ConsumerOffsets(path, FakeClock())
+    offsets.commit("g", "orders", 0, 7)
+    path.parent.write_text("a file where the folder should be")
+    with pytest.raises(OSError, match="config"):
+        asyncio.run(offsets.save())
+    path.parent.unlink()
+    asyncio.run(offsets.save())
+    first = path.read_bytes()
+    assert b'"orders@g"' in first
+    path.unlink()
+    asyncio.run(offsets.save())
+    assert not path.exists(), "nothing changed, so nothing is written"
+
+
+def test_offsets_committed_during_a_save_are_written_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "consumerOffset.json"
+    offsets = ConsumerOffsets(path, FakeClock())
+    offsets.commit("g", "orders", 0, 7)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(target: Path, text: bytes) -> None:
+        begun.set()
+        assert go_on.wait(30)
+        write_config(target, text)
+
+    monkeypatch.setattr("pyromq.broker.offsets.write_config", slow)
+
+    async def scenario() -> None:
+        saving = asyncio.create_task(offsets.save())
+        await asyncio.to_thread(begun.wait, 30)
+        offsets.commit("g", "orders", 0, 8)
+        saving.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await saving
+        # The broker stops: its last word must come after the write that is still under way.
+        last = asyncio.create_task(asyncio.to_thread(offsets.persist))
+        go_on.set()
+        await last
+
+    asyncio.run(scenario())
+    again = ConsumerOffsets(path, FakeClock())
+    again.load()
+    assert again.get("g", "orders", 0) == 8

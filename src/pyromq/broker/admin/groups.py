@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING
 
+from pyromq.broker.admin.topics import page
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
+from pyromq.broker.topics import MAX_QUEUES
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     GroupForbidden,
@@ -67,9 +69,7 @@ class GroupAdmin:
         if header.group_seq is None:
             return request.reply(body=table.encode())
         total = len(table.subscription_group_table)
-        size = header.max_group_num or total
-        page = list(table.subscription_group_table.items())[header.group_seq : header.group_seq + size]
-        table.subscription_group_table = dict(page)
+        table.subscription_group_table = page(table.subscription_group_table, header.group_seq, header.max_group_num)
         answer = GetAllSubscriptiongroupConfigResponseHeader(total_group_num=total)
         return request.reply(header=answer, body=table.encode())
 
@@ -115,8 +115,9 @@ class GroupAdmin:
 
 def _check(group: SubscriptionGroupConfig) -> None:
     names.check_group(group.group_name)
-    if group.retry_queue_nums < 0 or group.retry_max_times < -1:
+    if not 0 <= group.retry_queue_nums <= MAX_QUEUES or group.retry_max_times < -1:
         raise Refused(
             ResponseCode.INVALID_PARAMETER,
-            f"retryQueueNums {group.retry_queue_nums} must not be negative, retryMaxTimes not below -1",
+            f"retryQueueNums {group.retry_queue_nums} must be from 0 to {MAX_QUEUES}, "
+            f"retryMaxTimes {group.retry_max_times} not below -1",
         )

@@ -45,6 +45,7 @@ class OffsetAdmin:
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return {
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self._all,
             RequestCode.GET_CONSUME_STATS: self._stats,
             RequestCode.GET_BROKER_CONSUME_STATS: self._all_stats,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._reset,
@@ -52,6 +53,9 @@ class OffsetAdmin:
             RequestCode.QUERY_CONSUME_TIME_SPAN: self._time_span,
             RequestCode.QUERY_CORRECTION_OFFSET: self._correction,
         }
+
+    def _all(self, request: Command, _connection: Connection) -> Command:
+        return request.reply(body=self._broker.offsets.table().encode())
 
     def _stats(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetConsumeStatsHeader)
@@ -186,8 +190,8 @@ class OffsetAdmin:
                     ResponseCode.SYSTEM_ERROR,
                     f"the client {member.client_id} does not support this, its version is too old",
                 )
-            # C++ clients read a list; Go clients read only the other form.
-            text = body.encode_list() if request.language is Language.CPP else body.encode()
+            # C++ clients read a list, all others only the table.
+            text = body.encode_list() if member.language is Language.CPP else body.encode()
             code = RequestCode.RESET_CONSUMER_CLIENT_OFFSET
             member.connection.send(Command.request(code, notice, body=text, oneway=True))
         return request.reply(body=body.encode())
@@ -195,6 +199,7 @@ class OffsetAdmin:
     def _clone(self, request: Command, _connection: Connection) -> Command:
         header = request.header(CloneGroupOffsetHeader)
         broker = self._broker
+        broker.groups.require(header.dest_group)
         topics = {header.topic} if header.topic else broker.offsets.topics_of(header.src_group)
         for topic in topics:
             if topic not in broker.topics:

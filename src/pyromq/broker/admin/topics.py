@@ -1,9 +1,11 @@
 """Topics: create, change, delete, list, measure."""
 
-from typing import TYPE_CHECKING
+import itertools
+from typing import TYPE_CHECKING, TypeVar
 
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.stats import Stat
+from pyromq.broker.topics import MAX_QUEUES
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     GroupList,
@@ -31,7 +33,8 @@ from pyromq.remoting import Connection, Handler
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
 
-MAX_QUEUES = 65_535
+V = TypeVar("V")
+
 MAX_PERM = 7
 
 MESSAGE_TYPES = frozenset({"UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"})
@@ -70,7 +73,7 @@ class TopicAdmin:
             read_queue_nums=header.read_queue_nums,
             write_queue_nums=header.write_queue_nums,
             perm=header.perm,
-            topic_filter_type=TopicFilterType(header.topic_filter_type),
+            topic_filter_type=_filter_type(header.topic_filter_type),
             topic_sys_flag=header.topic_sys_flag or 0,
             order=header.order,
             attributes=changed_attributes(known, header.attributes or ""),
@@ -83,7 +86,7 @@ class TopicAdmin:
         topics = TopicConfigList.decode(request.body).topic_config_list
         for topic in topics:
             known = self._broker.topics.get(topic.topic_name)
-            changes = ",".join(f"+{key.lstrip('+')}={value}" for key, value in topic.attributes.items())
+            changes = ",".join(_change(key, value) for key, value in topic.attributes.items())
             topic.attributes = changed_attributes(known, changes)
             self._check(topic)
         if topics:
@@ -130,9 +133,7 @@ class TopicAdmin:
         if header.topic_seq is None:
             return request.reply(body=table.encode())
         total = len(table.topic_config_table)
-        size = header.max_topic_num or total
-        page = list(table.topic_config_table.items())[header.topic_seq : header.topic_seq + size]
-        table.topic_config_table = dict(page)
+        table.topic_config_table = page(table.topic_config_table, header.topic_seq, header.max_topic_num)
         return request.reply(header=GetAllTopicConfigResponseHeader(total_topic_num=total), body=table.encode())
 
     def _one(self, request: Command, _connection: Connection) -> Command:
@@ -168,6 +169,26 @@ class TopicAdmin:
             topic.topic_name for topic in self._broker.topics if self._broker.topics.is_system(topic.topic_name)
         )
         return request.reply(body=TopicList(topic_list=topics).encode())
+
+
+def page(table: dict[str, V], begin: int, size: int | None) -> dict[str, V]:
+    """The entries of a table from the given one on, at most `size` of them. Raises Refused for negative numbers."""
+    if begin < 0 or (size is not None and size < 0):
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"a page begins at 0 or later and has a size, not {begin}, {size}")
+    return dict(itertools.islice(table.items(), begin, begin + (size or len(table))))
+
+
+def _filter_type(name: str) -> TopicFilterType:
+    if name not in TopicFilterType.__members__:
+        raise Refused(
+            ResponseCode.INVALID_PARAMETER, f"unknown topicFilterType {name!r}: {sorted(TopicFilterType.__members__)}"
+        )
+    return TopicFilterType[name]
+
+
+def _change(key: str, value: str) -> str:
+    """An attribute of a topic in a list as the text of a change: there the sign is part of the key, and may be absent."""
+    return key if key.startswith("-") else f"+{key.removeprefix('+')}={value}"
 
 
 def changed_attributes(known: TopicConfig | None, changes: str) -> dict[str, str]:

@@ -36,11 +36,10 @@ MAX_TOPIC_V2 = 255
 
 _INNER_BATCH = sysflag.INNER_BATCH
 _TRANSACTION = sysflag.TRANSACTION_MASK
-_COMMIT = sysflag.COMMIT
 _NO_V6 = ~sysflag.HOSTS_MASK
 _pack_prefix = PREFIX.pack
 _pack_length = PROPERTIES_LENGTH.pack
-_V4_HOSTS = 2 * V4_SIZE
+_QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
 _MAX_REMEMBERED_TAGS = 256
 _TIMED = frozenset({Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC})
 _PUT_OK = PutStatus.PUT_OK
@@ -57,12 +56,12 @@ class Tail:
 
     __slots__ = ("fixed_size", "next_offset", "queue", "scheduled", "topic", "topic_field")
 
-    def __init__(self, topic: str, queue: ConsumeQueue) -> None:
+    def __init__(self, topic: str, queue: ConsumeQueue, next_offset: int) -> None:
         self.topic = topic.encode()
         self.queue = queue
-        self.next_offset = queue.max_offset
-        self.fixed_size = MIN_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC)
-        """Bytes of a record besides body and properties, with IPv4 hosts."""
+        self.next_offset = next_offset
+        self.fixed_size = MIN_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC) - 2 * V4_SIZE
+        """Bytes of a record besides body, properties and hosts."""
         self.topic_field = bytes((len(self.topic),)) + self.topic if len(self.topic) <= MAX_TOPIC else b""
         self.scheduled = topic == SCHEDULE_TOPIC
 
@@ -86,6 +85,7 @@ class Appender:
         self._queues = queues
         self._dispatcher = dispatcher
         self._waiting = dispatcher.waiting
+        self._feed = dispatcher.feed
         self._flusher = flusher
         self._flags = flags
         self._stats = stats
@@ -102,14 +102,10 @@ class Appender:
         self.accepting = False
         self.store_host = b""
         self._hooks: list[tuple[Hook, frozenset[str]]] = []
-        self._marks: frozenset[str] = frozenset()
-        self._ask_always = False
 
     def add_hook(self, hook: Hook, marks: frozenset[str]) -> None:
         """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""
         self._hooks.append((hook, marks))
-        self._marks |= marks
-        self._ask_always |= not marks
 
     def start(self) -> None:
         self.accepting = True
@@ -132,6 +128,9 @@ class Appender:
         tail = self._tails.get((topic, queue_id))
         if tail is not None:
             return tail.next_offset
+        for entry in reversed(self._waiting):
+            if entry.topic == topic and entry.queue_id == queue_id and entry.sys_flag & _TRANSACTION in _QUEUED:
+                return entry.queue_offset + 1
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
@@ -143,56 +142,52 @@ class Appender:
             for key in [key for key in self._tails if key[0] == topic]:
                 del self._tails[key]
 
-    def put(self, message: PutMessage) -> PutResult:
+    def put(self, message: PutMessage) -> PutResult:  # noqa: C901 - the hot path: a call costs as much as a check
         """Append one message. Never raises for what the message is; see `PutResult.status` and `reason`."""
         properties = message.property_map
         if properties is None:
             properties = message.property_map = decode_properties(message.properties)
-        tail = self._tails.get((message.topic, message.queue_id))
-        if (
-            tail is None
-            or self._flags.bits
-            or self._ask_always
-            or not self._marks.isdisjoint(properties)
-            or len(self._waiting) >= self._max_waiting
-        ):
+        topic, queue_id = message.topic, message.queue_id
+        tail = self._tails.get((topic, queue_id))
+        if tail is None or self._flags.bits or (self._hooks and self._asks(properties)):
             admitted = self._admit(message)
             if isinstance(admitted, PutResult):
                 return self._refuse(admitted)
-            tail = admitted
+            tail, topic, queue_id = admitted, message.topic, message.queue_id
             properties = message.property_map or decode_properties(message.properties)
-        sys_flag = message.sys_flag
-        if sys_flag & _INNER_BATCH or "INNER_NUM" in properties:
+        sys_flag, counted = message.sys_flag, True
+        if sys_flag:
+            counted = sys_flag & _TRANSACTION in _QUEUED
+            if sys_flag & _INNER_BATCH:
+                return self._refuse(_INNER_BATCH_REFUSED)
+        if "INNER_NUM" in properties:
             return self._refuse(_INNER_BATCH_REFUSED)
-        body, text, born_host, store_host = message.body, message.properties, message.born_host, message.store_host
-        if store_host is None:
-            store_host = self.store_host
-        size = tail.fixed_size + len(body) + len(text) + len(born_host) + len(store_host) - _V4_HOSTS
+        body, text, born_host = message.body, message.properties, message.born_host
+        store_host = message.store_host or self.store_host
+        size = tail.fixed_size + len(body) + len(text) + len(born_host) + len(store_host)
         if size > self._surely_small and (refusal := self._oversize(len(text), len(body), size)) is not None:
             return self._refuse(refusal)
 
-        file = self._log.last
-        if file is None or file.position + size > self._log.limit:
+        commit_log = self._log
+        file = commit_log.last
+        if file is None or file.position + size > commit_log.limit:
             try:
-                file = self._log.room(size)
+                file = commit_log.room(size)
             except (DiskFullError, OSError) as error:
                 return self._refuse(self._no_room(error))
-        kind = sys_flag & _TRANSACTION
-        counted = not kind or kind == _COMMIT
         queue_offset = tail.next_offset if counted else 0
         position = file.position
         offset = file.start + position
         timestamp = self._clock()
-        topic_field = tail.topic_field
         try:
-            if topic_field and len(born_host) == V4_SIZE == len(store_host):
+            if len(born_host) == 8 == len(store_host) and tail.topic_field:
                 record = b"".join(
                     (
                         _pack_prefix(
                             size,
                             MAGIC_V1,
                             crc32(body) & 0x7FFFFFFF,
-                            message.queue_id,
+                            queue_id,
                             message.flag,
                             queue_offset,
                             offset,
@@ -206,7 +201,7 @@ class Appender:
                             len(body),
                         ),
                         body,
-                        topic_field,
+                        tail.topic_field,
                         _pack_length(len(text)),
                         text,
                     )
@@ -216,7 +211,7 @@ class Appender:
                     tail.topic,
                     body,
                     text,
-                    message.queue_id,
+                    queue_id,
                     queue_offset,
                     offset,
                     timestamp,
@@ -230,33 +225,20 @@ class Appender:
                 )
         except (MessageError, StructError) as error:
             return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a number does not fit: {error}"))
-        end = position + size
-        file.raw[position:end] = record
-        file.position = end
+        file.raw[position : position + size] = record
+        file.position = position + size  # last: the flush thread believes it
         if counted:
             tail.next_offset = queue_offset + 1
         if tail.scheduled:
-            code = code_of(message.topic, properties, timestamp, self._delays)
+            code = code_of(topic, properties, timestamp, self._delays)
         else:
             tags = properties.get("TAGS")
-            code = 0 if tags is None else self._codes.get(tags) or self._code(tags)
-        entry = Dispatch(
-            message.topic,
-            message.queue_id,
-            queue_offset,
-            offset,
-            size,
-            code,
-            timestamp,
-            sys_flag,
-            properties,
-            tail.queue,
-        )
+            code = self._codes.get(tags) or self._code(tags) if tags else 0
+        entry = Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, tail.queue)
         if self._sync:
+            self._hold(entry)
+        elif self._waiting or not self._feed(entry):
             self._waiting.append(entry)
-            self._flusher.wake()
-        else:
-            self._dispatcher.add(entry)
         stats = self._stats
         stats.put_count += 1
         stats.put_bytes += size
@@ -272,7 +254,7 @@ class Appender:
         if isinstance(tail, PutResult):
             return self._refuse(tail)
         born_host, store_host = message.born_host, message.store_host or self.store_host
-        fixed = tail.fixed_size + len(born_host) + len(store_host) - _V4_HOSTS
+        fixed = tail.fixed_size + len(born_host) + len(store_host)
         try:
             items = [(item.flag, item.body, bytes(item.properties)) for item in iter_batch(message.body)]
         except MessageError as error:
@@ -328,12 +310,9 @@ class Appender:
             offset += size
         file.append(b"".join(records))
         tail.next_offset = first + len(items)
-        if self._sync:
-            self._waiting.extend(entries)
-            self._flusher.wake()
-        else:
-            for entry in entries:
-                self._dispatcher.add(entry)
+        give = self._hold if self._sync else self._dispatcher.add
+        for entry in entries:
+            give(entry)
         self._stats.put_count += len(items)
         self._stats.put_bytes += total
         offsets = tuple(entry.physical_offset for entry in entries)
@@ -350,7 +329,7 @@ class Appender:
         key = message.topic, message.queue_id
         tail = self._tails.get(key)
         if tail is None:
-            tail = Tail(message.topic, self._queues.get_or_create(*key))
+            tail = Tail(message.topic, self._queues.get_or_create(*key), self.next_offset(*key))
             self._tails[key] = tail
         return tail
 
@@ -360,6 +339,17 @@ class Appender:
         if len(tags) <= _MAX_REMEMBERED_TAGS and len(self._codes) < _MAX_REMEMBERED_TAGS:
             self._codes[tags] = code
         return code
+
+    def _hold(self, entry: Dispatch) -> None:
+        """Nobody may see the message before it is on disk."""
+        self._waiting.append(entry)
+        self._flusher.wake()
+        if len(self._waiting) >= self._max_waiting:
+            self._flags.set(Flag.BUSY)
+
+    def _asks(self, properties: dict[str, str]) -> bool:
+        """Whether a hook wants to see a message with these properties."""
+        return any(not marks or not marks.isdisjoint(properties) for _, marks in self._hooks)
 
     def _refuse(self, result: PutResult) -> PutResult:
         self._stats.put_failed += 1
@@ -371,6 +361,8 @@ class Appender:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is not open")
         if self._role is BrokerRole.SLAVE:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="this broker is a slave: send to its master")
+        if len(self._waiting) < self._max_waiting:
+            self._flags.clear(Flag.BUSY)
         if not self._flags.writeable:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._flags.reason())
         if (why := illegal_topic(message.topic)) is not None:

@@ -83,7 +83,7 @@ class Dispatcher:
 
     def add(self, record: Dispatch) -> None:
         """Dispatch a record that may be seen at once, after those that wait."""
-        if self.waiting or not self._feed(record):
+        if self.waiting or not self.feed(record):
             self.waiting.append(record)
 
     def advance(self, confirmed: int) -> None:
@@ -91,7 +91,7 @@ class Dispatcher:
         waiting = self.waiting
         while waiting:
             record = waiting[0]
-            if record.physical_offset + record.size > confirmed or not self._feed(record):
+            if record.physical_offset + record.size > confirmed or not self.feed(record):
                 return
             waiting.popleft()
 
@@ -113,7 +113,7 @@ class Dispatcher:
         except StoreFormatError as error:
             log.warning("the record at %d is left out of its queue: %s", record.offset, error)
             return True
-        return self._feed(dispatch)
+        return self.feed(dispatch)
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""
@@ -143,7 +143,8 @@ class Dispatcher:
             self._queues.get_or_create(record.topic, record.queue_id),
         )
 
-    def _feed(self, record: Dispatch) -> bool:
+    def feed(self, record: Dispatch) -> bool:
+        """Dispatch one record, out of turn if others wait. False when a queue cannot be written."""
         kind = record.sys_flag & _TRANSACTION
         queued = not kind or kind == _COMMIT
         physical_offset, size, timestamp = record.physical_offset, record.size, record.store_timestamp

@@ -11,7 +11,9 @@ class Flag(IntFlag):
     DISK_FULL = 1 << 4  # the disk is fuller than the warning ratio
     FENCED = 1 << 5
     LOGIC_DISK_FULL = 1 << 6
-    NO_SPACE = 1 << 7  # the last allocation for the commit log failed; ours, RocketMQ has no such bit
+    # The rest is ours, RocketMQ has no such bits.
+    NO_SPACE = 1 << 7  # the last allocation for the commit log failed
+    BUSY = 1 << 8  # as many messages as allowed wait for the disk
 
 
 _REASONS = {
@@ -53,7 +55,7 @@ class RunningFlags:
 
     @property
     def writeable(self) -> bool:
-        return not self.bits & ~Flag.NOT_READABLE
+        return not self.bits & ~(Flag.NOT_READABLE | Flag.BUSY)
 
     @property
     def queue_writeable(self) -> bool:

@@ -49,6 +49,7 @@ class StoreConfig:
     flush_interval_consume_queue: int = 1_000
     flush_consume_queue_least_pages: int = 2
     flush_consume_queue_thorough_interval: int = 60_000
+    save_interval_bytes: int = 128 << 20  # recovery after a crash begins at most about this far before the end
     sync_flush_timeout: int = 5_000
     max_flush_waiters: int = 65_536  # messages appended but neither flushed nor given up; more: OS_PAGE_CACHE_BUSY
 

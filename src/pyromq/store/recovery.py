@@ -21,6 +21,9 @@ from pyromq.store.walk import LogRecord, Walker
 
 log = logging.getLogger(__name__)
 
+_TRANSACTION = sysflag.TRANSACTION_MASK
+_QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
+
 _FOREIGN = {
     "config/rdb": "it keeps its settings in RocksDB",
     "config/topics": "it keeps its settings in RocksDB",
@@ -160,31 +163,24 @@ class Recovery:
         verify_crc = end is None and self._config.check_crc_on_recover
         walker = Walker(self._log.files, start, verify_crc=verify_crc, end=end)
         indexed = self._index.max_physical_offset if self._index is not None else 1 << 62
-        known: dict[tuple[str, int], int] = {}  # end of the last record that a queue has
         for record in walker:
-            self._last_timestamp = record.store_timestamp
-            key = record.topic, record.queue_id
-            reach = known.get(key)
-            if reach is None:
-                queue = self._queues.get(*key)
-                reach = known[key] = queue.max_physical_offset if queue is not None else -1
-            record_end = record.offset + record.size
-            missing = record_end > reach and record.sys_flag & sysflag.TRANSACTION_MASK in (0, sysflag.COMMIT)
+            queue = self._queues.get(record.topic, record.queue_id)
+            reach, expected = (queue.max_physical_offset, queue.max_offset) if queue is not None else (-1, 0)
+            missing = record.offset + record.size > reach and record.sys_flag & _TRANSACTION in _QUEUED
             if not missing and record.offset <= indexed:
                 continue
             if missing:
-                expected = self._next_offset(key)
                 if not whole and record.queue_offset > expected:
                     return self._walk_all(end)
                 if record.queue_offset < expected:  # only a torn record can say so: it must not touch sound ones
                     log.warning("the record at %d claims an offset given away before: left out", record.offset)
                     continue
                 self._entered += 1
-                known[key] = record_end
             if not self._dispatcher.redo(record):
                 raise DiskFullError(
                     f"no space to rebuild the consume queues in {self._config.consume_queue_dir}: free some space"
                 )
+        self._last_timestamp = max(self._last_timestamp, walker.last_timestamp)
         return walker
 
     def _next_offset(self, key: tuple[str, int]) -> int:

@@ -54,6 +54,7 @@ class Upkeep:
         self._stats = stats
         self._retention = retention
         self._now = 0
+        self._saved = 0  # offset of the last manifest
         self._flushing: Future[None] | None = None
         self._due = dict.fromkeys(("sample", "flush", "save", "clean", "probe"), 0)
 
@@ -72,7 +73,8 @@ class Upkeep:
             self._stats.sample(now)
         if self._is_due("probe", now, _SECOND):
             self._probe()
-        if now >= self._due["save"]:
+        grown = self._dispatcher.position - self._saved
+        if now >= self._due["save"] or grown >= self._config.save_interval_bytes:
             self.save_soon()
         elif self._is_due("flush", now, self._config.flush_interval_consume_queue) and self._idle():
             self._guarded(self._flush_queues)
@@ -103,6 +105,7 @@ class Upkeep:
         for queue in self._queues:
             lengths.setdefault(queue.topic, {})[queue.queue_id] = queue.first_offset, queue.max_offset
         manifest, timestamp = Manifest(self._dispatcher.position, lengths), self._dispatcher.last_timestamp
+        self._saved = manifest.offset
         sync_queues = self._queues.prepare_flush(thorough=True)
         sync_index = self._index.prepare_flush() if self._index is not None else None
         manifest.indexed = self._index.end_offset if self._index is not None else -1

@@ -52,6 +52,8 @@ class Walker:
         self._topics: dict[bytes, str] = {}
         self.position = start
         self.fault: str | None = None
+        self.last_timestamp = 0
+        """Store time of the last record seen."""
 
     def __iter__(self) -> Iterator[LogRecord]:
         while True:
@@ -74,6 +76,7 @@ class Walker:
             if record is None:
                 return
             self.position = record.offset + record.size
+            self.last_timestamp = record.store_timestamp
             yield record
 
     def _quickly(self, file: MappedFile, view: memoryview, limit: int) -> Iterator[LogRecord]:
@@ -111,6 +114,7 @@ class Walker:
                 except UnicodeDecodeError:
                     return
             self.position = start + end
+            self.last_timestamp = timestamp
             yield LogRecord(file, physical, size, topic, queue_id, queue_offset, sys_flag, timestamp, text_at)
             at = end
 

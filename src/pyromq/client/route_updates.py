@@ -131,7 +131,7 @@ class RouteUpdates:
             route, answers = await self.fetch(default_topic or topic)
             if route is None:
                 if not is_retry_topic(topic) and (default_topic or topic) != DEFAULT_TOPIC:
-                    log.warning("no route for topic %s: %s", default_topic or topic, "; ".join(map(str, answers)))
+                    log.info("no route for topic %s: %s", default_topic or topic, "; ".join(map(str, answers)))
                 return RouteRefresh(False, answers)
             if default_topic is not None:
                 route = clamp_queues(route, queues)

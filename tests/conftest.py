@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,14 @@ BOUND = 120.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the extended versions of fuzz, crash and fault tests")
+    parser.addoption("--interop", action="store_true", help="also run third-party clients and servers (needs Java)")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Interop needs Java, Maven and Go, and minutes: only when asked for."""
+    if collection_path.name == "interop" and collection_path.parent.name == "tests":
+        return None if config.getoption("--interop") else True
+    return None
 
 
 @pytest.fixture(scope="session")

@@ -1,11 +1,10 @@
-"""The put path: checks in RocketMQ's order, queue offset, append, dispatch. One thread, so the whole of a put is one
+"""The put path: admission, queue offset, append, dispatch. One thread, so the whole of a put is one
 critical section: offsets of a queue follow the order of the log.
 
 Invariant: a message that is refused leaves no trace; a batch is in the log as a whole, in one file, or not at all.
 """
 
-import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from struct import error as StructError  # noqa: N812 - a class under a lower-case name
 from zlib import crc32
 
@@ -13,10 +12,11 @@ from pyromq.protocol import sysflag
 from pyromq.protocol.batch import iter_batch
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import V4_SIZE
-from pyromq.protocol.names import RETRY_PREFIX, SCHEDULE_TOPIC
-from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties
+from pyromq.protocol.names import SCHEDULE_TOPIC
+from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import MAGIC_V1, pack_record
 from pyromq.protocol.tags import tags_code
+from pyromq.store.admission import INNER_BATCH_REFUSED, Admission, Hook
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
 from pyromq.store.consumequeue import ConsumeQueue
@@ -29,11 +29,6 @@ from pyromq.store.putting import PutMessage, PutResult, PutStatus
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.stats import StoreStats
 
-log = logging.getLogger(__name__)
-
-RECORD_SLACK = 64 << 10
-MAX_TOPIC_V2 = 255
-
 _INNER_BATCH = sysflag.INNER_BATCH
 _TRANSACTION = sysflag.TRANSACTION_MASK
 _NO_V6 = ~sysflag.HOSTS_MASK
@@ -41,14 +36,7 @@ _pack_prefix = PREFIX.pack
 _pack_length = PROPERTIES_LENGTH.pack
 _QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
 _MAX_REMEMBERED_TAGS = 256
-_TIMED = frozenset({Property.TIMER_DELIVER_MS, Property.TIMER_DELAY_MS, Property.TIMER_DELAY_SEC})
 _PUT_OK = PutStatus.PUT_OK
-_INNER_BATCH_REFUSED = PutResult(
-    PutStatus.MESSAGE_ILLEGAL, reason="inner batches need a topic with batch queues, which are not supported"
-)
-
-Hook = Callable[[PutMessage], PutResult | None]
-"""Sees a message, whose `property_map` is there, before it is stored and may rewrite it; a result refuses it."""
 
 
 class Tail:
@@ -91,36 +79,36 @@ class Appender:
         self._stats = stats
         self._sync = config.sync_flush
         self._delays = config.delays
-        self._max_body = config.max_message_size
-        self._max_record = min(config.max_message_size + RECORD_SLACK, commit_log.largest_record)
-        self._surely_small = min(MAX_PROPERTIES, self._max_body, self._max_record)
+        self._admission = Admission(config, flags, dispatcher.waiting, commit_log.largest_record)
+        self._hooks = self._admission.hooks
+        self._surely_small = self._admission.surely_small
         self._max_waiting = config.max_flush_waiters
         # Where messages may go without asking again. Empty whenever the store as a whole takes none.
         self._tails: dict[tuple[str, int], Tail] = {}
         self._codes: dict[str, int] = {}
-        self._role = config.broker_role
-        self.accepting = False
         self.store_host = b""
-        self._hooks: list[tuple[Hook, frozenset[str]]] = []
 
-    def add_hook(self, hook: Hook, marks: frozenset[str]) -> None:
-        """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""
-        self._hooks.append((hook, marks))
+    @property
+    def accepting(self) -> bool:
+        return self._admission.accepting
+
+    def add_hook(self, hook: Hook, marks: Iterable[str]) -> None:
+        self._admission.add_hook(hook, marks)
 
     def start(self) -> None:
-        self.accepting = True
+        self._admission.accepting = True
 
     def stop(self) -> None:
-        self.accepting = False
+        self._admission.accepting = False
         self._tails.clear()
 
     @property
     def role(self) -> BrokerRole:
-        return self._role
+        return self._admission.role
 
     @role.setter
     def role(self, role: BrokerRole) -> None:
-        self._role = role
+        self._admission.role = role
         self._tails.clear()
 
     def next_offset(self, topic: str, queue_id: int) -> int:
@@ -149,7 +137,7 @@ class Appender:
             properties = message.property_map = decode_properties(message.properties)
         topic, queue_id = message.topic, message.queue_id
         tail = self._tails.get((topic, queue_id))
-        if tail is None or self._flags.bits or (self._hooks and self._asks(properties)):
+        if tail is None or self._flags.bits or (self._hooks and self._admission.asks(properties)):
             admitted = self._admit(message)
             if isinstance(admitted, PutResult):
                 return self._refuse(admitted)
@@ -159,13 +147,16 @@ class Appender:
         if sys_flag:
             counted = sys_flag & _TRANSACTION in _QUEUED
             if sys_flag & _INNER_BATCH:
-                return self._refuse(_INNER_BATCH_REFUSED)
+                return self._refuse(INNER_BATCH_REFUSED)
         if "INNER_NUM" in properties:
-            return self._refuse(_INNER_BATCH_REFUSED)
+            return self._refuse(INNER_BATCH_REFUSED)
         body, text, born_host = message.body, message.properties, message.born_host
         store_host = message.store_host or self.store_host
         size = tail.fixed_size + len(body) + len(text) + len(born_host) + len(store_host)
-        if size > self._surely_small and (refusal := self._oversize(len(text), len(body), size)) is not None:
+        if (
+            size > self._surely_small
+            and (refusal := self._admission.check_size(len(text), len(body), size)) is not None
+        ):
             return self._refuse(refusal)
 
         commit_log = self._log
@@ -174,7 +165,7 @@ class Appender:
             try:
                 file = commit_log.room(size)
             except (DiskFullError, OSError) as error:
-                return self._refuse(self._no_room(error))
+                return self._refuse(self._admission.no_room(error))
         queue_offset = tail.next_offset if counted else 0
         position = file.position
         offset = file.start + position
@@ -248,7 +239,7 @@ class Appender:
         """Expand a producer's batch into records with consecutive offsets and append them as one."""
         if message.property_map is None:
             message.property_map = decode_properties(message.properties)
-        if (refusal := self._batch_refusal(message)) is not None:
+        if (refusal := self._admission.check_batch(message)) is not None:
             return self._refuse(refusal)
         tail = self._admit(message)
         if isinstance(tail, PutResult):
@@ -262,14 +253,13 @@ class Appender:
         if not items:
             return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason="the batch is empty"))
         total = sum(fixed + len(body) + len(text) for _, body, text in items)
-        if total > min(self._max_body, self._log.largest_record):
-            reason = f"the batch takes {total} bytes in the log, more than maxMessageSize {self._max_body}"
-            return self._refuse(PutResult(PutStatus.UNKNOWN_ERROR, reason=reason))
+        if (refusal := self._admission.check_batch_size(total)) is not None:
+            return self._refuse(refusal)
 
         try:
             file = self._log.room(total)
         except (DiskFullError, OSError) as error:
-            return self._refuse(self._no_room(error))
+            return self._refuse(self._admission.no_room(error))
         timestamp = self._clock()
         first, begin = tail.next_offset, file.start + file.position
         offset, records, entries = begin, [], []
@@ -320,10 +310,7 @@ class Appender:
 
     def _admit(self, message: PutMessage) -> Tail | PutResult:
         """The queue that a message goes to, or why it does not."""
-        refusal = self._refusal(message)
-        for hook, marks in self._hooks:
-            if refusal is None and not (marks and marks.isdisjoint(message.property_map or ())):
-                refusal = hook(message) or self._refusal(message)  # it may have rewritten the message
+        refusal = self._admission.check(message)
         if refusal is not None:
             return refusal
         key = message.topic, message.queue_id
@@ -347,70 +334,6 @@ class Appender:
         if len(self._waiting) >= self._max_waiting:
             self._flags.set(Flag.BUSY)
 
-    def _asks(self, properties: dict[str, str]) -> bool:
-        """Whether a hook wants to see a message with these properties."""
-        return any(not marks or not marks.isdisjoint(properties) for _, marks in self._hooks)
-
     def _refuse(self, result: PutResult) -> PutResult:
         self._stats.put_failed += 1
         return result
-
-    def _refusal(self, message: PutMessage) -> PutResult | None:
-        """Whether the store, or the place the message is for, rules it out."""
-        if not self.accepting:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is not open")
-        if self._role is BrokerRole.SLAVE:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="this broker is a slave: send to its master")
-        if len(self._waiting) < self._max_waiting:
-            self._flags.clear(Flag.BUSY)
-        if not self._flags.writeable:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._flags.reason())
-        if (why := illegal_topic(message.topic)) is not None:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=why)
-        if not 0 <= message.queue_id <= 0x7FFFFFFF:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"there is no queue {message.queue_id}")
-        if len(self._waiting) >= self._max_waiting:
-            return PutResult(
-                PutStatus.OS_PAGE_CACHE_BUSY,
-                reason=f"{len(self._waiting)} messages wait for the disk, which is the limit; try again later",
-            )
-        return None
-
-    @staticmethod
-    def _batch_refusal(message: PutMessage) -> PutResult | None:
-        if message.sys_flag & sysflag.TRANSACTION_MASK:
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="a batch cannot be transactional")
-        properties = message.property_map or decode_properties(message.properties)
-        if properties.get(Property.DELAY, "0") != "0" or not _TIMED.isdisjoint(properties):
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason="a batch cannot be delayed")
-        return None
-
-    def _oversize(self, text: int, body: int, size: int) -> PutResult | None:
-        if text > MAX_PROPERTIES:
-            reason = f"properties take {text} bytes, more than {MAX_PROPERTIES}"
-            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, reason=reason)
-        if body > self._max_body or size > self._max_record:
-            reason = f"a body of {body} bytes (record {size}) is larger than maxMessageSize {self._max_body} allows"
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=reason)
-        return None
-
-    def _no_room(self, error: Exception) -> PutResult:
-        if isinstance(error, DiskFullError):
-            if self._flags.set(Flag.NO_SPACE):
-                log.error("messages are refused until there is disk space again: %s", error)
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=str(error))
-        log.error("the next commit-log file cannot be created: %s", error)
-        return PutResult(PutStatus.CREATE_MAPPED_FILE_FAILED, reason=str(error))
-
-
-def illegal_topic(topic: str) -> str | None:
-    """Why a topic cannot be stored, or None. Its name becomes that of a directory, so it must be one plain name."""
-    if not topic or topic in {".", ".."} or "/" in topic or "\0" in topic:
-        return f"{topic!r} cannot be the name of a topic"
-    try:
-        length = len(topic.encode())
-    except UnicodeEncodeError:
-        return f"{topic!r} is not valid Unicode text"
-    if length > MAX_TOPIC_V2 or (length > MAX_TOPIC and not topic.startswith(RETRY_PREFIX)):
-        return f"topic {topic[:MAX_TOPIC_V2]!r} takes {length} bytes, more than {MAX_TOPIC}"
-    return None

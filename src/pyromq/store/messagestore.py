@@ -20,7 +20,8 @@ from typing import Self
 from pyromq.protocol.host import Host, pack_host, unpack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
-from pyromq.store.appending import Appender, Hook
+from pyromq.store.admission import Hook
+from pyromq.store.appending import Appender
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
@@ -254,7 +255,7 @@ class MessageStore:
 
         Without marks it sees every message, which slows down all of them.
         """
-        self._appender.add_hook(hook, frozenset(marks))
+        self._appender.add_hook(hook, marks)
 
     def add_listener(self, listener: Listener) -> None:
         """Have `listener` told about each message that becomes visible to readers."""

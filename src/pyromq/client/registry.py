@@ -16,14 +16,20 @@ _tables: "weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Table]" = weakref
 
 
 def obtain(
-    config: ClientConfig, group: str, *, clock: Clock | None = None, transport: Transport | None = None
+    config: ClientConfig,
+    group: str,
+    *,
+    clock: Clock | None = None,
+    transport: Transport | None = None,
+    keep_name: bool = False,
 ) -> ClientInstance:
     """The instance for the client id that the configuration and group give; the first caller's settings are kept.
 
-    With the default instance name every client gets an instance of its own. Call it on the event loop.
+    With the default instance name every client gets an instance of its own, unless `keep_name` asks for an id that
+    stays the same from run to run. Call it on the event loop.
     """
     table = _tables.setdefault(asyncio.get_running_loop(), {})
-    name = instance_name(config.instance_name, group)
+    name = config.instance_name if keep_name else instance_name(config.instance_name, group)
     identity = client_id(config.client_ip or local_ip(), name, config.unit_name, stream=config.stream_requests)
     instance = table.get(identity)
     if instance is None:

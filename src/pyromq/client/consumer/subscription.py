@@ -66,6 +66,7 @@ class Subscriptions:
     def __init__(self) -> None:
         self.by_topic: dict[str, SubscriptionData] = {}
         self.queues: dict[str, list[MessageQueue]] = {}
+        self._told: dict[str, int] = {}
 
     def add(self, subscription: SubscriptionData) -> None:
         self.by_topic[subscription.topic] = subscription
@@ -73,6 +74,7 @@ class Subscriptions:
     def remove(self, topic: str) -> None:
         self.by_topic.pop(topic, None)
         self.queues.pop(topic, None)
+        self._told.pop(topic, None)
 
     def needs_route(self, topic: str) -> bool:
         return topic in self.by_topic and topic not in self.queues
@@ -81,3 +83,12 @@ class Subscriptions:
         """A new version, so that brokers take it for the latest."""
         if topic in self.by_topic:
             self.by_topic[topic].sub_version = version
+
+    def tell(self) -> list[SubscriptionData]:
+        """What a heartbeat says; from now on pulls may rely on the broker knowing it."""
+        self._told = {topic: subscription.sub_version for topic, subscription in self.by_topic.items()}
+        return list(self.by_topic.values())
+
+    def told_version(self, topic: str) -> int:
+        """The version of the last heartbeat: a broker refuses pulls that claim a newer one than it knows."""
+        return self._told.get(topic, 0)

@@ -139,11 +139,11 @@ class Workers:
                     self._add_thread()
                 self._jobs.put(job)
 
-    def _end(self, job: Job, verdict: Verdict) -> None:
+    def _end(self, job: Job, verdict: Verdict | None) -> None:
         self._running -= 1
         if self._running == 0:
             self._idle.set()
-        if verdict.error is not None:
+        if verdict is not None and verdict.error is not None:
             log.warning("%s: the listener failed", self._name, exc_info=verdict.error)
         try:
             job.done(verdict)
@@ -155,7 +155,7 @@ class Workers:
         try:
             outcome, error = read_outcome(await self._listener.await_call(job.messages, job.context)), None
         except asyncio.CancelledError:
-            self._end(job, Verdict(ConsumeOutcome.LATER, None, self._clock.monotonic() - started))
+            self._end(job, None)  # closing interrupted it: neither done nor failed
             raise
         except Exception as raised:  # noqa: BLE001 - whatever a listener raises means "later"
             outcome, error = ConsumeOutcome.LATER, raised

@@ -1,0 +1,172 @@
+"""Concurrent consumption: batches of a queue go to the workers side by side, failed messages go back to the broker.
+
+The offset moves up to the smallest message that is not done. A result that arrives after the queue was given up counts
+for nothing: its next owner gets those messages again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pyromq.client.clock import Clock, within
+from pyromq.client.consumer.consuming import Consuming
+from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, Verdict
+from pyromq.client.consumer.process_queue import ProcessQueue
+from pyromq.client.consumer.workers import Job, Workers
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.properties import Property
+
+log = logging.getLogger(__name__)
+
+EXPIRED_PER_ROUND = 16
+EXPIRED_LEVEL = 3
+
+
+@dataclass(slots=True, eq=False)
+class _Work:
+    """One batch on its way through the listener."""
+
+    queue: MessageQueue
+    held: ProcessQueue
+    messages: list[ReceivedMessage]
+    context: ConcurrentContext
+
+
+class ConcurrentConsumption:
+    """The way of messages from the process queues through a concurrent listener."""
+
+    orderly = False
+
+    def __init__(self, consuming: Consuming, workers: Workers, batch_size: int, clock: Clock) -> None:
+        self._consuming = consuming
+        self._workers = workers
+        self._batch_size = batch_size
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._timers: set[Any] = set()
+        self._closed = False
+
+    def dispatch(self, queue: MessageQueue, held: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        """Hand pulled messages over."""
+        size = self._batch_size
+        for start in range(0, len(messages), size):
+            batch = list(messages[start : start + size])
+            context = ConcurrentContext(queue=self._consuming.user_queue(queue))
+            work = _Work(queue, held, batch, context)
+            self._workers.submit(Job(batch, context, partial(self._finish, work), partial(self._begin, work)))
+
+    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:  # noqa: ARG002 - as the ordered one
+        """Queues can be given up at any time."""
+        return True
+
+    async def settled(self, seconds: float) -> None:
+        """Wait until nothing runs and nothing is being sent back, or the time is over."""
+
+        async def all_done() -> None:
+            while self._tasks:
+                await asyncio.gather(*self._tasks, return_exceptions=True)
+
+        try:
+            await within(self._clock, seconds, all_done())
+        except TimeoutError:
+            log.warning("%d failed batches were not sent back in time", len(self._tasks))
+
+    async def close(self, grace: float) -> None:
+        """Let what runs finish, within the grace, and its failed messages be sent back."""
+        self._closed = True
+        started = self._clock.monotonic()
+        await self._workers.close(grace)
+        await self.settled(max(0.0, grace - (self._clock.monotonic() - started)))
+        for timer in self._timers:
+            timer.cancel()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def expire(self, queues: dict[MessageQueue, ProcessQueue]) -> None:
+        """Send back what listeners have held for too long, from the oldest on, so that the offset can move."""
+        for queue, held in queues.items():
+            for _ in range(EXPIRED_PER_ROUND):
+                message = held.first
+                if held.dropped or message is None or not self._overdue(message):
+                    break
+                if not await self._consuming.retry.send_back(message, EXPIRED_LEVEL):
+                    break
+                log.warning("%r was with its listener for too long and was sent back", message)
+                if held.first is not message:
+                    break
+                self._settle(queue, held, [message])
+
+    # -- inside
+
+    def _overdue(self, message: ReceivedMessage) -> bool:
+        began = message.properties.get(Property.CONSUME_START_TIME)
+        if began is None or not began.isdigit():
+            return False
+        return self._clock.millis() - int(began) > self._consuming.timeout * 1000
+
+    def _begin(self, work: _Work) -> bool:
+        if work.held.dropped:
+            return False
+        self._consuming.before(work.queue, work.messages, work.context)
+        return True
+
+    def _finish(self, work: _Work, verdict: Verdict | None) -> None:
+        if verdict is None:
+            return
+        failed = self._failed(work, verdict)
+        self._consuming.after(work.queue, work.messages, work.context, verdict, failed=len(failed))
+        if work.held.dropped:
+            log.info("result for %d messages of %s ignored: the queue was given up", len(work.messages), work.queue)
+        elif not failed:
+            self._settle(work.queue, work.held, work.messages)
+        elif not self._consuming.clustering:
+            log.warning("%d messages of %s failed and are passed over (broadcasting)", len(failed), work.queue)
+            self._settle(work.queue, work.held, work.messages)
+        else:
+            self._spawn(self._send_back(work, failed))
+
+    def _failed(self, work: _Work, verdict: Verdict) -> list[ReceivedMessage]:
+        if verdict.outcome is ConsumeOutcome.LATER:
+            return work.messages
+        acknowledged = work.context.acknowledged
+        return [] if acknowledged is None else work.messages[max(0, acknowledged) :]
+
+    async def _send_back(self, work: _Work, failed: Sequence[ReceivedMessage]) -> None:
+        again: list[ReceivedMessage] = []
+        for message in failed:
+            if message.queue_offset not in work.held:
+                continue
+            if not await self._consuming.retry.send_back(message, work.context.delay_level):
+                message.reconsume_times += 1
+                again.append(message)
+        self._settle(work.queue, work.held, [message for message in work.messages if message not in again])
+        if again and not self._closed:
+            self._later(work, again)
+
+    def _later(self, work: _Work, messages: list[ReceivedMessage]) -> None:
+        def resume() -> None:
+            self._timers.discard(timer)
+            if not work.held.dropped:
+                self.dispatch(work.queue, work.held, messages)
+
+        timer = self._clock.call_later(self._consuming.local_retry_delay, resume)
+        self._timers.add(timer)
+
+    def _settle(self, queue: MessageQueue, held: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
+        offset = held.remove(messages)
+        if offset >= 0 and not held.dropped:
+            self._consuming.offsets.update(queue, offset, increase_only=True)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("failed messages could not be dealt with", exc_info=task.exception())

@@ -1,0 +1,429 @@
+"""The push consumer, for asyncio. `pyromq.PushConsumer` is the same one for threads.
+
+It pulls all the time and hands messages to a listener. Here are its life and its calls; a queue's way begins in
+`rebalance.py`, a message's in `pulling.py`, and ends in `concurrent.py` or `orderly.py`.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar, overload
+
+from pyromq.client.clock import Clock
+from pyromq.client.consumer import introspection
+from pyromq.client.consumer.base import Consumer
+from pyromq.client.consumer.concurrent import ConcurrentConsumption
+from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.consuming import Consuming
+from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
+from pyromq.client.consumer.listener import Listener, ListenerFunction
+from pyromq.client.consumer.locks import QueueLocks
+from pyromq.client.consumer.offsets import Read
+from pyromq.client.consumer.orderly import OrderlyConsumption
+from pyromq.client.consumer.process_queue import ProcessQueue
+from pyromq.client.consumer.pulling import Pulling
+from pyromq.client.consumer.rebalance import Rebalance
+from pyromq.client.consumer.retry import BROKER_DECIDES, DEFAULT_MAX_RECONSUME, NO_LIMIT, Retry
+from pyromq.client.consumer.subscription import tag_subscription
+from pyromq.client.consumer.tracing import start_consume_trace
+from pyromq.client.consumer.workers import Workers
+from pyromq.client.errors import ClientError
+from pyromq.client.state import ServiceState
+from pyromq.client.tracing import TraceDispatcher
+from pyromq.client.transport import Transport
+from pyromq.protocol import namespace as namespaces
+from pyromq.protocol.bodies import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumeType
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.names import retry_topic
+
+log = logging.getLogger(__name__)
+
+SEND_BACK_TIMEOUT = 5.0
+RESET_WAIT = 10.0
+
+F = TypeVar("F", bound=ListenerFunction)
+QueueListener = Callable[[str, Collection[MessageQueue], Collection[MessageQueue]], object]
+"""Called with a topic, all its queues, and those that this consumer has now."""
+
+
+class PushConsumer(Consumer):
+    """Receives messages of its group's subscriptions and hands them to a listener.
+
+        consumer = PushConsumer("billing", namesrv="127.0.0.1:9876")
+        consumer.subscribe("orders", tags="paid || shipped")
+
+        @consumer.listen
+        async def handle(message):
+            ...
+
+        async with consumer:
+            await stop_signal.wait()
+
+    A coroutine function is awaited on the event loop, a plain function runs on a pool of `consume_thread_max` threads.
+    Options are the fields of `PushConfig`, given by name or as `config`.
+    """
+
+    consume_type = ConsumeType.CONSUME_PASSIVELY
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        config: PushConfig | None = None,
+        clock: Clock | None = None,
+        transport: Transport | None = None,
+        **options: Any,
+    ) -> None:
+        if namesrv is not None:
+            options["namesrv"] = namesrv
+        base = PushConfig.build(options) if config is None else config.with_options(**options)
+        if base.namespace is None and base.namesrv:
+            base = base.with_options(namespace=namespaces.namespace_of_endpoint(base.namesrv) or None)
+        super().__init__(group, base, clock, transport)
+        self.config = base
+        self.consume_hooks: list[ConsumeHook] = []
+        self.filter_hooks: list[FilterHook] = []
+        self.queue_listeners: list[QueueListener] = []
+        self._listener: Listener | None = None
+        self._owned: dict[MessageQueue, ProcessQueue] = {}
+        self._trace: TraceDispatcher | None = None
+        self._rebalance: Rebalance | None = None
+        self._start_time_ms = 0
+
+    # -- what users set up
+
+    @overload
+    def listen(self, function: F) -> F: ...
+
+    @overload
+    def listen(self, *, orderly: bool = ..., batch: bool = ...) -> Callable[[F], F]: ...
+
+    def listen(self, function: F | None = None, *, orderly: bool = False, batch: bool = False) -> F | Callable[[F], F]:
+        """Set the listener; also a decorator, with or without arguments.
+
+        It gets a message, or with `batch` a list of up to `consume_batch_size`, and if it takes a second parameter the
+        context. `orderly` keeps the order of each queue: one call at a time, and a failed message holds up those
+        behind it. Returning None or True means consumed; False, or raising, means later.
+        """
+
+        def register(function: F) -> F:
+            if self.state is not ServiceState.CREATE_JUST:
+                raise ClientError(f"the listener of consumer {self.group!r} must be set before it is started")
+            self._listener = Listener.of(function, orderly=orderly, batch=batch)
+            return function
+
+        return register if function is None else register(function)
+
+    def subscribe(self, topic: str, tags: str | None = None, *, sql: str | None = None) -> None:
+        """Receive a topic: all of it, only some tags (`"a || b"`), or what an SQL92 condition on properties matches.
+
+        All members of a group must subscribe to the same. May be called again to change it, also while running.
+        """
+        self._subscribe(topic, tags, sql)
+        self._announce(self._wire(topic))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Receive a topic no more."""
+        wire = self._wire(topic)
+        self._subscriptions.remove(wire)
+        self._announce(wire)
+
+    # -- while it runs
+
+    def suspend(self) -> None:
+        """Pull nothing more and keep the queues; what was pulled is still consumed."""
+        self._check_running()
+        self._pulling.paused = True
+
+    def resume(self) -> None:
+        """Go on after `suspend`."""
+        self._check_running()
+        self._pulling.paused = False
+        self.wake_rebalance()
+
+    @property
+    def consume_threads(self) -> int:
+        """Listener calls at a time."""
+        return self._workers.limit
+
+    def set_consume_threads(self, count: int) -> None:
+        """Change how many listener calls run at a time, from 1 to 1000."""
+        self._check_running()
+        if not 1 <= count <= 1000:
+            raise ClientError(f"{count} listener calls at a time are outside 1..1000")
+        self._workers.limit = count
+
+    async def send_back(self, message: ReceivedMessage, delay_level: int = BROKER_DECIDES) -> None:
+        """Have a message delivered again later; -1 sends it to the dead letters. Raises ClientError."""
+        self._check_running()
+        if not await self._retry.send_back(message, delay_level):
+            raise ClientError(f"{message!r} could not be sent back", broker=message.broker_name, retryable=True)
+
+    def assignment(self) -> set[MessageQueue]:
+        """The queues of subscribed topics that this consumer has now."""
+        own = retry_topic(self._wire_group)
+        return {
+            self._user_queue(queue) for queue, held in self._owned.items() if not held.dropped and queue.topic != own
+        }
+
+    async def fetch_queues(self, topic: str) -> list[MessageQueue]:
+        """All readable queues of a topic. Raises NoRouteError."""
+        self._check_running()
+        return [self._user_queue(queue) for queue in await self._queues_of(self._wire(topic))]
+
+    # -- what the client instance asks
+
+    def wake_rebalance(self) -> None:
+        if self._rebalance is not None:
+            self._rebalance.wake()
+
+    async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Move to other offsets: stop, let what runs end, and begin again there."""
+        self._pulling.paused = True
+        try:
+            moved = {queue: held for queue, held in self._owned.items() if queue.topic == topic and queue in offsets}
+            for queue, held in moved.items():
+                held.dropped = True
+                held.clear()
+                await self._pulling.stop(queue)
+            await self._consumption.settled(RESET_WAIT)
+            for queue, held in moved.items():
+                await self._move(queue, held, offsets[queue])
+        finally:
+            self._pulling.paused = False
+            self.wake_rebalance()
+
+    async def running_info(self, *, jstack: bool) -> ConsumerRunningInfo:
+        properties = {
+            "PROP_NAMESERVER_ADDR": ";".join(self._instance.name_servers.addresses),
+            "PROP_THREADPOOL_CORE_SIZE": str(self.consume_threads),
+            "PROP_CONSUMEORDERLY": "true" if self._consumption.orderly else "false",
+            "PROP_CONSUME_TYPE": str(self.consume_type),
+            "PROP_CONSUMER_START_TIMESTAMP": str(self._start_time_ms),
+        }
+        return introspection.running_info(
+            self.config,
+            properties,
+            self._subscriptions.by_topic,
+            self._owned,
+            self._offsets,
+            self._stats,
+            jstack=jstack,
+        )
+
+    async def consume_directly(self, message: ReceivedMessage, broker_name: str | None) -> ConsumeDirectlyResult:
+        assert self._listener is not None  # noqa: S101 - start asked for it
+        message.broker_name = broker_name or message.broker_name
+        return await introspection.consume_directly(self._listener, self._consuming, message, self._instance.callbacks)
+
+    # -- what rebalancing asks
+
+    @property
+    def balancing(self) -> bool:
+        return self.state is ServiceState.RUNNING and not self._pulling.paused
+
+    def owned(self, topic: str) -> Collection[MessageQueue]:
+        return [queue for queue in self._owned if queue.topic == topic]
+
+    def owned_topics(self) -> Collection[str]:
+        return {queue.topic for queue in self._owned}
+
+    def stuck(self, topic: str) -> Collection[MessageQueue]:
+        return [
+            queue for queue, held in self._owned.items() if queue.topic == topic and (held.dropped or held.pull_expired)
+        ]
+
+    async def take_over(self, queue: MessageQueue) -> bool:
+        if self._locking and not await self._locks.lock(queue):
+            log.info("%s is still locked by its last owner", queue)
+            return False
+        self._offsets.remove(queue)
+        try:
+            offset = await self._starts.find(queue, Read.STORE)
+        except ClientError as error:
+            log.warning("%s not taken over: %s", queue, error)
+            return False
+        if not self.balancing:
+            return False
+        held = ProcessQueue(
+            self._instance.clock, lock_life=self.config.lock_life, pull_max_idle=self.config.pull_max_idle
+        )
+        if self._locking:
+            held.lock()
+        self._owned[queue] = held
+        self._pulling.start(queue, held, offset)
+        log.info("took over %s at offset %d", queue, offset)
+        return True
+
+    async def give_up(self, queue: MessageQueue) -> bool:
+        held = self._owned.get(queue)
+        if held is None:
+            return True
+        held.dropped = True
+        await self._pulling.stop(queue)
+        if not await self._consumption.release(queue, held):
+            return False
+        if self._owned.pop(queue, None) is None:
+            return True
+        await self._offsets.persist(queue, confirm=self._locking)
+        self._offsets.remove(queue)
+        if self._locking:
+            await self._locks.unlock([queue])
+        log.info("gave up %s", queue)
+        return True
+
+    async def changed(self, topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
+        self._subscriptions.touch(topic, self._instance.clock.millis())
+        self._pulling.limits[topic] = self.config.topic_limits.per_queue(self.config.queue_limits, len(mine))
+        self._instance.heart.subscriptions_changed()
+        await self._instance.send_heartbeats()
+        for listener in self.queue_listeners:
+            try:
+                listener(namespaces.unwrap(topic, self._namespace or ""), queues, mine)
+            except Exception:
+                log.exception("a queue listener failed")
+
+    # -- inside
+
+    @property
+    def _locking(self) -> bool:
+        return self._consumption.orderly and self.config.clustering
+
+    def _check_before_start(self) -> None:
+        if self._listener is None:
+            raise ClientError(f"consumer {self.group!r} has no listener; set one with consumer.listen(function)")
+        if self.config.clustering:
+            self._subscriptions.add(tag_subscription(retry_topic(self._wire_group), None, self._now_ms()))
+
+    def _assemble(self) -> None:
+        instance, config, listener = self._instance, self.config, self._listener
+        assert listener is not None  # noqa: S101 - checked before
+        clock = instance.clock
+        self._fetcher.filter_hooks = self.filter_hooks
+        limit = config.max_reconsume_times
+        if limit == -1:
+            limit = NO_LIMIT if listener.orderly else DEFAULT_MAX_RECONSUME
+        self._retry = Retry(
+            instance,
+            self._wire_group,
+            max_reconsume=limit,
+            timeout=SEND_BACK_TIMEOUT,
+            unit_mode=config.unit_mode,
+        )
+        self._consuming = Consuming(
+            group=self._wire_group,
+            namespace=self._namespace,
+            clustering=config.clustering,
+            timeout=config.consume_timeout,
+            local_retry_delay=config.local_retry_delay,
+            access_channel=config.access_channel,
+            clock=clock,
+            offsets=self._offsets,
+            retry=self._retry,
+            stats=self._stats,
+            hooks=self.consume_hooks,
+        )
+        self._workers = Workers(listener, config.consume_thread_max, clock, f"pyromq-{self.group}")
+        self._locks = QueueLocks(instance, self._wire_group)
+        batch = config.consume_batch_size if listener.batch else 1
+        self._consumption: ConcurrentConsumption | OrderlyConsumption = (
+            OrderlyConsumption(
+                self._consuming,
+                self._workers,
+                self._locks,
+                batch,
+                clock,
+                suspend_time=config.suspend_time,
+                unlock_delay=config.unlock_delay,
+            )
+            if listener.orderly
+            else ConcurrentConsumption(self._consuming, self._workers, batch, clock)
+        )
+        self._pulling = Pulling(
+            config=config,
+            clock=clock,
+            fetcher=self._fetcher,
+            subscriptions=self._subscriptions,
+            offsets=self._offsets,
+            stats=self._stats,
+            orderly=listener.orderly,
+            dispatch=self._consumption.dispatch,
+            offset_moved=self._offset_moved,
+        )
+        self._rebalance = Rebalance(
+            instance,
+            self._wire_group,
+            config.model,
+            config.allocation,
+            self._subscriptions,
+            self,
+            interval=config.rebalance_interval,
+            min_interval=config.rebalance_min_interval,
+            by_broker=not config.client_rebalance and config.clustering and not listener.orderly,
+        )
+
+    async def _begin(self) -> None:
+        assert self._rebalance is not None  # noqa: S101 - assembled
+        self._start_time_ms = self._instance.clock.millis()
+        await self._learn_routes()
+        await self._check_expressions()
+        if self.config.enable_trace:
+            await self._start_trace()
+        if self._locking:
+            self._schedule.every("queue locks", 1.0, self.config.lock_interval, self._renew_locks)
+        if not self._consumption.orderly:
+            period = self.config.consume_timeout
+            self._schedule.every("expired messages", period, period, self._expire)
+        if not await self._instance.send_heartbeats() or not await self._rebalance.round():
+            self._rebalance.wake()
+        self._rebalance.start()
+
+    async def _start_trace(self) -> None:
+        started = await start_consume_trace(
+            self.group, self.config, self._instance, clock=self._clock, transport=self._transport
+        )
+        if started is not None:
+            tracer, self._trace = started
+            self.consume_hooks.append(tracer)
+
+    async def _stop_work(self, grace: float) -> None:
+        if self._rebalance is None:
+            return
+        await self._schedule.stop()
+        await self._rebalance.stop()
+        await self._pulling.stop_all()
+        await self._consumption.close(grace)
+        if self._trace is not None:
+            await self._trace.close()
+
+    def _owned_queues(self) -> Collection[MessageQueue]:
+        return list(self._owned)
+
+    async def _release_queues(self) -> None:
+        if self._locking and self._owned:
+            await self._locks.unlock(list(self._owned), confirm=True)
+        for held in self._owned.values():
+            held.dropped = True
+        self._owned.clear()
+
+    async def _renew_locks(self) -> None:
+        await self._locks.renew(dict(self._owned))
+
+    async def _expire(self) -> None:
+        await self._consumption.expire(dict(self._owned))
+
+    async def _offset_moved(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
+        """The broker does not have the offset: write the one it offers, and take the queue over again there."""
+        await self._move(queue, held, offset)
+        self.wake_rebalance()
+
+    async def _move(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
+        self._offsets.freeze(queue, offset)
+        await self._offsets.persist(queue, confirm=True)
+        await self._consumption.release(queue, held)
+        if self._owned.get(queue) is held:
+            del self._owned[queue]
+            await self._pulling.stop(queue)
+        self._offsets.remove(queue)
+        if self._locking:
+            await self._locks.unlock([queue])

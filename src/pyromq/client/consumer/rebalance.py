@@ -1,0 +1,235 @@
+"""Rebalancing: which queues are mine, found out again and again, and the difference to what I own carried out.
+
+The list of queues comes from the routes, the list of members from a broker of the topic. A round that could not settle
+everything is repeated soon; otherwise rounds come by period, and early when a broker reports a change.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from pyromq.client.clock import Clock
+from pyromq.client.consumer.allocation import AllocationStrategy
+from pyromq.client.consumer.subscription import Subscriptions
+from pyromq.client.errors import BrokerError, ClientError
+from pyromq.client.instance import ClientInstance
+from pyromq.protocol.bodies import (
+    MessageModel,
+    QueryAssignmentRequest,
+    QueryAssignmentResponse,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.message import MessageQueue
+from pyromq.remoting import RemotingError
+
+log = logging.getLogger(__name__)
+
+LOCK_RETRY = 0.5
+
+
+class QueueOwner(Protocol):
+    """The consumer whose queues are balanced."""
+
+    @property
+    def balancing(self) -> bool:
+        """False while it is paused or not running."""
+
+    def owned(self, topic: str) -> Collection[MessageQueue]:
+        """Queues it has of a topic."""
+
+    def owned_topics(self) -> Collection[str]:
+        """Topics it has queues of."""
+
+    def stuck(self, topic: str) -> Collection[MessageQueue]:
+        """Those of them that do not work any more; they are given up and, if they are still its own, taken again."""
+
+    async def take_over(self, queue: MessageQueue) -> bool:
+        """Begin with a queue; False when that is not possible yet."""
+
+    async def give_up(self, queue: MessageQueue) -> bool:
+        """Leave a queue; False when that is not possible yet."""
+
+    async def changed(self, topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
+        """What it owns of a topic is different now."""
+
+
+class Rebalance:
+    """The rounds of one consumer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        model: MessageModel,
+        strategy: AllocationStrategy,
+        subscriptions: Subscriptions,
+        owner: QueueOwner,
+        *,
+        interval: float,
+        min_interval: float,
+        by_broker: bool = False,
+    ) -> None:
+        self._instance = instance
+        self._clock: Clock = instance.clock
+        self._group = group
+        self._model = model
+        self._strategy = strategy
+        self._subscriptions = subscriptions
+        self._owner = owner
+        self._interval = interval
+        self._min_interval = min_interval
+        self._by_broker = by_broker
+        self._wake = asyncio.Event()
+        self._running = asyncio.Lock()
+        self._task: asyncio.Task[None] | None = None
+        self._sooner: float | None = None
+
+    def start(self) -> None:
+        """Begin with the periodic rounds."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"rebalance {self._group}")
+
+    def wake(self) -> None:
+        """Something changed: balance soon."""
+        self._wake.set()
+
+    async def stop(self) -> None:
+        """No more rounds; one that runs is finished."""
+        async with self._running:
+            task, self._task = self._task, None
+            if task is not None:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    async def round(self) -> bool:
+        """One round now; whether everything is as it should be."""
+        async with self._running:
+            self._sooner = None
+            if not self._owner.balancing:
+                return True
+            balanced = True
+            for topic in list(self._subscriptions.by_topic):
+                try:
+                    balanced &= await self._topic(topic)
+                except ClientError as error:
+                    log.warning("queues of topic %s not balanced: %s", topic, error)
+                    balanced = False
+                except Exception:
+                    log.exception("queues of topic %s could not be balanced", topic)
+                    balanced = False
+            for topic in [topic for topic in self._owner.owned_topics() if topic not in self._subscriptions.by_topic]:
+                balanced &= await self._apply(topic, [], [])
+            return balanced
+
+    # -- inside
+
+    async def _run(self) -> None:
+        wait = self._interval
+        while True:
+            await self._pause(wait)
+            self._wake.clear()
+            began = self._clock.monotonic()
+            balanced = await self.round()
+            wait = self._interval if balanced else self._min_interval
+            if self._sooner is not None:
+                wait = min(wait, self._sooner)
+            # Wake-ups close to the last round are postponed: changes come in swarms.
+            rest = self._min_interval - (self._clock.monotonic() - began)
+            if self._wake.is_set() and rest > 0:
+                await self._pause(min(rest, wait), ignore_wake=True)
+                wait = 0.0
+
+    async def _pause(self, seconds: float, *, ignore_wake: bool = False) -> None:
+        if seconds <= 0:
+            return
+        alarm = asyncio.Event()
+        timer = self._clock.call_later(seconds, alarm.set)
+        try:
+            if ignore_wake:
+                await alarm.wait()
+                return
+            waits = [asyncio.ensure_future(event.wait()) for event in (alarm, self._wake)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
+        finally:
+            timer.cancel()
+
+    async def _topic(self, topic: str) -> bool:
+        queues = self._subscriptions.queues.get(topic)
+        if queues is None:
+            # The retry topic, for one, exists only after the first heartbeat of a new group.
+            await self._instance.refresh_route(topic)
+            queues = self._subscriptions.queues.get(topic)
+        if queues is None:
+            return True
+        if self._model == MessageModel.BROADCASTING:
+            return await self._apply(topic, queues, queues)
+        if self._by_broker and (answer := await self._assignment(topic)) is not None:
+            assigned = answer.message_queue_assignments
+            if assigned is None:
+                return True
+            return await self._apply(topic, queues, [item.message_queue for item in assigned])
+        members = await self._instance.consumer_ids(topic, self._group)
+        if not members:
+            log.warning("members of group %s are not known: queues of %s stay as they are", self._group, topic)
+            return False
+        try:
+            mine = self._strategy.allocate(self._instance.client_id, sorted(queues), sorted(members))
+        except ClientError:
+            raise
+        except Exception as error:
+            raise ClientError(f"allocation strategy {self._strategy.name} failed: {error}") from error
+        return await self._apply(topic, queues, mine)
+
+    async def _apply(self, topic: str, queues: Collection[MessageQueue], mine: Iterable[MessageQueue]) -> bool:
+        """Leave what is not mine any more, begin with what is new."""
+        wanted = set(mine)
+        changed, settled = False, True
+        stuck = set(self._owner.stuck(topic))
+        for queue in sorted(self._owner.owned(topic)):
+            if queue in wanted and queue not in stuck:
+                continue
+            if await self._owner.give_up(queue):
+                changed = True
+            else:
+                settled = False
+        owned = set(self._owner.owned(topic))
+        for queue in sorted(wanted - owned):
+            if await self._owner.take_over(queue):
+                changed = True
+            else:
+                settled = False
+                self._sooner = LOCK_RETRY
+        if changed:
+            await self._owner.changed(topic, queues, wanted)
+        return settled and set(self._owner.owned(topic)) == wanted
+
+    async def _assignment(self, topic: str) -> QueryAssignmentResponse | None:
+        """What the broker says is mine; None when it does not divide queues."""
+        address = self._instance.topology.address_by_topic(topic)
+        if address is None:
+            return None
+        body = QueryAssignmentRequest(
+            client_id=self._instance.client_id,
+            consumer_group=self._group,
+            message_model=self._model,
+            strategy_name=self._strategy.name,
+            topic=topic,
+        )
+        command = Command.request(RequestCode.QUERY_ASSIGNMENT, body=body.encode())
+        try:
+            response = await self._instance.invoke(self._instance.vip(address), command)
+            return QueryAssignmentResponse.decode(response.body)
+        except BrokerError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
+            log.warning("broker %s does not divide queues; this client does it itself", address)
+            self._by_broker = False
+            return None
+        except (RemotingError, ProtocolError) as error:
+            raise ClientError(f"assignment of topic {topic} not learned: {error}", retryable=True) from error

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import Dispatch, Flag, FlushDiskType, GetStatus, MessageStore, PutStatus
+from pyromq.store import BrokerRole, Dispatch, Flag, FlushDiskType, GetStatus, MessageStore, PutStatus
 from tests.unit.store.storage import Clock, bodies, message, open_store, put, small_config
 
 SYNC = FlushDiskType.SYNC_FLUSH
@@ -57,6 +57,18 @@ def test_message_is_seen_only_after_it_is_on_disk(tmp_path: Path) -> None:
     assert bodies(store) == [b"hello"]
     assert [(a.topic, a.queue_id, a.queue_offset, a.properties) for a in arrivals] == [("orders", 0, 0, {"TAGS": "t"})]
     assert store.dispatch_behind == 0
+    store.close()
+
+
+def test_numbering_goes_on_while_messages_wait_for_the_disk(tmp_path: Path) -> None:
+    store = open_store(tmp_path, flush_disk_type=SYNC)
+    with store._flusher.hold:
+        put(store)
+        store.role = BrokerRole.SLAVE
+        store.role = BrokerRole.ASYNC_MASTER
+        assert put(store).queue_offset == 1
+    store.flush()
+    assert len(bodies(store)) == 2
     store.close()
 
 

@@ -357,6 +357,23 @@ def test_manifest_that_is_damaged_is_ignored(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_grown_log_is_saved_before_its_time(tmp_path: Path) -> None:
+    store = filled(tmp_path, 5, save_interval_bytes=2000)
+    settle(store)
+    store.tick()
+    settle(store)
+    before = Manifest.read(tmp_path)
+    for _ in range(20):
+        put(store)
+    store.tick()
+    settle(store)
+    after = Manifest.read(tmp_path)
+    assert before is not None
+    assert after is not None
+    assert before.offset < after.offset == store.max_physical_offset
+    store.close()
+
+
 def test_small_config_is_small(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="multiple of 20"):
         small_config(tmp_path, mapped_file_size_consume_queue=30)

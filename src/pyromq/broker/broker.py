@@ -19,8 +19,8 @@ from pyromq.broker.clients import Consumers, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_requests import ConsumerRequests
 from pyromq.broker.daytotals import DayTotals
-from pyromq.broker.delay import DelayDelivery
 from pyromq.broker.delayoffsets import DelayOffsets
+from pyromq.broker.delivery import delivery_parts
 from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
@@ -30,22 +30,19 @@ from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
 from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
 from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.postpone import MARKS, Postpone
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
-from pyromq.broker.retry import Retries
 from pyromq.broker.send import Sender
 from pyromq.broker.serving import guarded
 from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
-from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
-from pyromq.store import BrokerRole, Dispatch, MessageStore
+from pyromq.store import Dispatch, MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -267,34 +264,13 @@ class Broker:
             ClientAdmin(self),
             OffsetAdmin(self),
             BrokerAdmin(self),
-            self._take_retries(),
-            self._start_delays(),
+            *delivery_parts(self, self._undo),
         )
         for part in parts:
             self._handlers.update(guarded(part.handlers()))
         self._fast_handlers.update(
             {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
         )
-
-    def _take_retries(self) -> Retries:
-        retries = Retries(self.config, self.topics, self.groups, self.locks, self.store, self.durability, self.stats)
-        self.sender.steps.append(retries.divert)
-        return retries
-
-    def _start_delays(self) -> DelayDelivery:
-        """Park delayed messages, and deliver them in time; a slave leaves that to its master."""
-        config, store = self.config, self.store
-        store.add_hook(Postpone(config, self.clock, lambda _slot: 0), MARKS)
-        delays = DelayDelivery(
-            store, self.durability, self.delay_offsets, store.config.delays, self.clock, self.sender.count
-        )
-        self.runtime_sources.append(delays.runtime)
-        if config.broker_role is not BrokerRole.SLAVE:
-            self.followers[names.SCHEDULE_TOPIC] = delays.arrived
-            delays.start()
-            self._undo.callback(delays.stop)
-            self.timers.every(config.flush_delay_offset_interval / 1000, delays.save)
-        return delays
 
     def _begin_periodic_work(self) -> None:
         every, config = self.timers.every, self.config

@@ -1,0 +1,72 @@
+"""Puts together what brings messages back later: retries, delay levels, the timer, recalls. No behaviour of its own."""
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from pyromq.broker.delay import DelayDelivery
+from pyromq.broker.postpone import MARKS, Postpone
+from pyromq.broker.recall import Recalls
+from pyromq.broker.retry import Retries
+from pyromq.broker.timer import TimerDelivery
+from pyromq.broker.timermetrics import TimerCounts
+from pyromq.protocol import names
+from pyromq.store import BrokerRole
+from pyromq.store.timerfiles import TimerFiles
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+SAMPLE_INTERVAL = 10.0
+CLEAN_INTERVAL = 30.0
+COUNT_INTERVAL = 180.0
+
+
+def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, DelayDelivery, TimerDelivery, Recalls]:
+    """Start all of it on a broker whose store is open and whose sender is there; `undo` gets how to stop it."""
+    retries = Retries(
+        broker.config, broker.topics, broker.groups, broker.locks, broker.store, broker.durability, broker.stats
+    )
+    broker.sender.steps.append(retries.divert)
+    recalls = Recalls(broker.config, broker.topics, broker.store, broker.durability, broker.clock, broker.sender.count)
+    return retries, _start_delays(broker, undo), _start_timer(broker, undo), recalls
+
+
+def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
+    """Messages with a delay level; a slave leaves them to its master."""
+    config, store = broker.config, broker.store
+    delays = DelayDelivery(
+        store, broker.durability, broker.delay_offsets, store.config.delays, broker.clock, broker.sender.count
+    )
+    broker.runtime_sources.append(delays.runtime)
+    if config.broker_role is not BrokerRole.SLAVE:
+        broker.followers[names.SCHEDULE_TOPIC] = delays.arrived
+        undo.callback(delays.stop)
+        delays.start()
+        broker.timers.every(config.flush_delay_offset_interval / 1000, delays.save)
+    return delays
+
+
+def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
+    """Messages with a time of their own; and the hook that has the store park these and those with a level."""
+    config, store, every = broker.config, broker.store, broker.timers.every
+    files = TimerFiles(
+        config.store_path_root_dir,
+        precision=config.timer_precision_ms,
+        log_file_size=config.mapped_file_size_timer_log,
+    )
+    files.open(broker.clock())
+    undo.callback(files.close)
+    counts = TimerCounts(config.config_dir / "timermetrics", broker.clock)
+    counts.load()
+    timer = TimerDelivery(config, store, broker.durability, files, counts, broker.clock, broker.sender.count)
+    store.add_hook(Postpone(config, broker.clock, timer.waiting), MARKS)
+    if config.timer_wheel_enable and config.broker_role is not BrokerRole.SLAVE:
+        broker.runtime_sources.append(timer.runtime)
+        broker.followers[names.TIMER_TOPIC] = timer.arrived
+        undo.callback(timer.stop)
+        timer.start()
+        every(config.timer_flush_interval_ms / 1000, timer.save)
+        every(SAMPLE_INTERVAL, timer.sample)
+        every(CLEAN_INTERVAL, timer.clean)
+        every(COUNT_INTERVAL, lambda: counts.forget_unknown(broker.topics.__contains__))
+    return timer

@@ -122,12 +122,6 @@ class Dispatcher:
             waiting.pop()
         self.position = min(self.position, offset)
 
-    def discard(self, topic: str) -> None:
-        """Forget what waits for a topic that is being deleted."""
-        kept = [record for record in self.waiting if record.topic != topic]
-        self.waiting.clear()
-        self.waiting.extend(kept)
-
     def _read(self, record: LogRecord) -> Dispatch:
         properties = record.properties()
         return Dispatch(

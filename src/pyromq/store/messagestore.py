@@ -348,7 +348,8 @@ class MessageStore:
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of a topic; its numbering begins at 0 again. Returns how many queues there were."""
         self._check_open()
-        self._dispatcher.discard(topic)
+        if self._dispatcher.waiting:
+            self._flusher.flush()  # what waits for the disk is dispatched and then goes with the rest
         self._appender.forget(topic)
         deleted = self.queues.delete(topic)
         if deleted:

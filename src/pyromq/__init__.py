@@ -11,7 +11,21 @@ from pyromq.errors import PyroMQError
 
 if TYPE_CHECKING:
     from pyromq.client.blocking.producer import Producer, TransactionProducer
+    from pyromq.client.blocking.pull_consumer import PullConsumer
+    from pyromq.client.blocking.push_consumer import PushConsumer
     from pyromq.client.config import ClientConfig, ProducerConfig
+    from pyromq.client.consumer.allocation import (
+        AllocationStrategy,
+        Average,
+        AverageByCircle,
+        ByConfig,
+        ByMachineRoom,
+        ConsistentHash,
+        NearbyRoom,
+    )
+    from pyromq.client.consumer.config import PullConfig, PushConfig
+    from pyromq.client.consumer.fetching import PullResult, PullStatus
+    from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
     from pyromq.client.errors import (
         BrokerError,
         ClientError,
@@ -25,18 +39,37 @@ if TYPE_CHECKING:
     from pyromq.client.request_reply import create_reply
     from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
     from pyromq.client.transaction import TransactionListener
+    from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
     from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "AllocationStrategy",
+    "Average",
+    "AverageByCircle",
     "BrokerError",
+    "ByConfig",
+    "ByMachineRoom",
     "ClientConfig",
     "ClientError",
+    "ConcurrentContext",
+    "ConsistentHash",
+    "ConsumeFromWhere",
+    "ConsumeOutcome",
     "LocalTransactionState",
     "Message",
+    "MessageModel",
     "MessageQueue",
+    "NearbyRoom",
     "NoRouteError",
+    "OrderlyContext",
     "Producer",
     "ProducerConfig",
+    "PullConfig",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
+    "PushConfig",
+    "PushConsumer",
     "PyroMQError",
     "ReceivedMessage",
     "RequestTimeout",
@@ -54,6 +87,21 @@ __all__ = [
 
 _HOMES = {
     "pyromq.client.blocking.producer": ("Producer", "TransactionProducer"),
+    "pyromq.client.blocking.pull_consumer": ("PullConsumer",),
+    "pyromq.client.blocking.push_consumer": ("PushConsumer",),
+    "pyromq.client.consumer.allocation": (
+        "AllocationStrategy",
+        "Average",
+        "AverageByCircle",
+        "ByConfig",
+        "ByMachineRoom",
+        "ConsistentHash",
+        "NearbyRoom",
+    ),
+    "pyromq.client.consumer.config": ("PullConfig", "PushConfig"),
+    "pyromq.client.consumer.fetching": ("PullResult", "PullStatus"),
+    "pyromq.client.consumer.listener": ("ConcurrentContext", "ConsumeOutcome", "OrderlyContext"),
+    "pyromq.protocol.bodies": ("ConsumeFromWhere", "MessageModel"),
     "pyromq.client.config": ("ClientConfig", "ProducerConfig"),
     "pyromq.client.errors": (
         "BrokerError",

@@ -1,6 +1,20 @@
 """PyroMQ's clients for asyncio. `pyromq` has the same names for threads."""
 
 from pyromq.client.config import ClientConfig, ProducerConfig
+from pyromq.client.consumer.allocation import (
+    AllocationStrategy,
+    Average,
+    AverageByCircle,
+    ByConfig,
+    ByMachineRoom,
+    ConsistentHash,
+    NearbyRoom,
+)
+from pyromq.client.consumer.config import PullConfig, PushConfig
+from pyromq.client.consumer.fetching import PullResult, PullStatus
+from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
+from pyromq.client.consumer.pull import PullConsumer
+from pyromq.client.consumer.push import PushConsumer
 from pyromq.client.errors import (
     BrokerError,
     ClientError,
@@ -16,18 +30,37 @@ from pyromq.client.request_reply import create_reply
 from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
 from pyromq.client.transaction import TransactionListener, TransactionProducer
 from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "AllocationStrategy",
+    "Average",
+    "AverageByCircle",
     "BrokerError",
+    "ByConfig",
+    "ByMachineRoom",
     "ClientConfig",
     "ClientError",
+    "ConcurrentContext",
+    "ConsistentHash",
+    "ConsumeFromWhere",
+    "ConsumeOutcome",
     "LocalTransactionState",
     "Message",
+    "MessageModel",
     "MessageQueue",
+    "NearbyRoom",
     "NoRouteError",
+    "OrderlyContext",
     "Producer",
     "ProducerConfig",
+    "PullConfig",
+    "PullConsumer",
+    "PullResult",
+    "PullStatus",
+    "PushConfig",
+    "PushConsumer",
     "PyroMQError",
     "ReceivedMessage",
     "RequestTimeout",

@@ -145,7 +145,7 @@ class PullConsumer(PlainPulls):
         await self._fill(seconds, max_messages or self.config.pull_batch_size)
         messages: list[ReceivedMessage] = []
         while len(messages) < (max_messages or self.config.pull_batch_size):
-            message = self._next_buffered()
+            message = self._give_next()
             if message is None:
                 break
             messages.append(message)
@@ -157,14 +157,26 @@ class PullConsumer(PlainPulls):
     async def __anext__(self) -> ReceivedMessage:
         """The next message, whenever it comes; ends when the consumer is closed."""
         while self.state is ServiceState.RUNNING:
-            self._finish_given()
-            if (message := self._next_buffered()) is not None:
+            if (message := self.next_buffered()) is not None:
                 return message
-            await self._refill()
-        if self.state is ServiceState.SHUTDOWN_ALREADY:
-            raise StopAsyncIteration
-        self._check_running()
+            await self.refill()
+        if self.state is ServiceState.CREATE_JUST:
+            self._check_running()
         raise StopAsyncIteration
+
+    async def refill(self) -> None:
+        """For iteration: wait a while for messages, and commit what is due."""
+        self._finish_given()
+        self._auto_commit()
+        await self._fill(self.config.poll_timeout, self.config.pull_batch_size)
+
+    def next_buffered(self) -> ReceivedMessage | None:
+        """For iteration: a message that waits already; asking for it says that those before it are done.
+
+        It may be called on a thread of the user's, but not while another call of his is under way.
+        """
+        self._finish_given()
+        return self._give_next()
 
     # -- positions
 
@@ -402,13 +414,7 @@ class PullConsumer(PlainPulls):
             except TimeoutError:
                 return
 
-    async def _refill(self) -> None:
-        """For iteration: wait for messages, committing what is due."""
-        self._auto_commit()
-        await self._fill(self.config.poll_timeout, self.config.pull_batch_size)
-
-    def _next_buffered(self) -> ReceivedMessage | None:
-        """Hand out one message. Also called on a thread of the user's, never at the same time as the above."""
+    def _give_next(self) -> ReceivedMessage | None:
         while self._buffer:
             leased = self._buffer.popleft()
             if leased.valid:

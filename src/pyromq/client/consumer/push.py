@@ -144,7 +144,7 @@ class PushConsumer(Consumer):
     @property
     def consume_threads(self) -> int:
         """Listener calls at a time."""
-        return self._workers.limit
+        return self._workers.limit if self.state is ServiceState.RUNNING else self.config.consume_thread_max
 
     def set_consume_threads(self, count: int) -> None:
         """Change how many listener calls run at a time, from 1 to 1000."""

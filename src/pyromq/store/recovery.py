@@ -91,6 +91,8 @@ class Recovery:
         excess = self._queues.truncate_to(self._log.max_offset)
         if clean:
             start = self._start_after_stop(dispatched)
+            if manifest is not None and start < manifest.offset <= self._log.max_offset:
+                start = manifest.offset  # queues that were deleted must not come back
         else:
             if manifest is not None and not begin <= manifest.offset <= self._log.max_offset:
                 manifest = None

@@ -36,6 +36,12 @@ class Inline(Executor):
         return future
 
 
+def use_one_thread(patch: pytest.MonkeyPatch) -> None:
+    """Have stores do their work at once, and flush only when asked, so that the same actions give the same bytes."""
+    patch.setattr("pyromq.store.messagestore.ThreadPoolExecutor", Inline)
+    patch.setattr(Flusher, "wake", lambda _: None)
+
+
 class PowerCut:
     """Cuts the power of the store in `root` at the sync number `fuse`, or when `cut` is called; `target` gets the rest.
 
@@ -71,8 +77,7 @@ class PowerCut:
         patch.setattr(os, "fsync", self._sync)
         patch.setattr(os, "sync", self._sync_all)
         patch.setattr(Path, "unlink", forgetting)
-        patch.setattr("pyromq.store.messagestore.ThreadPoolExecutor", Inline)
-        patch.setattr(Flusher, "wake", lambda _: None)  # flushes come only when the test asks for them
+        use_one_thread(patch)
         self._sync_all()  # what there is already was there before
 
     def cut(self) -> None:

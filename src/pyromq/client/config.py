@@ -19,7 +19,7 @@ from pyromq.client.faults import CURRENT_TABLE, AvoidanceTable
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.compression import CompressionType
 from pyromq.protocol.language import Language
-from pyromq.remoting import ClientTls, RequestHook
+from pyromq.remoting import ClientTls, RequestHook, SocksProxy
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -46,15 +46,6 @@ class AccessChannel(StrEnum):
 
     LOCAL = "LOCAL"
     CLOUD = "CLOUD"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SocksProxy:
-    """One SOCKS5 proxy."""
-
-    address: str
-    username: str | None = None
-    password: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,7 +41,7 @@ def _binary(text: str) -> bool:
 
 
 def _proxies(text: str) -> object:
-    from pyromq.client.config import SocksProxy  # noqa: PLC0415 - config.py imports this module
+    from pyromq.remoting.socks import SocksProxy  # noqa: PLC0415 - wanted only here
 
     class Entry(msgspec.Struct):
         addr: str

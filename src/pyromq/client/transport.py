@@ -9,7 +9,7 @@ from typing import Protocol
 from pyromq.client.config import ClientConfig
 from pyromq.client.decoration import request_hooks
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client, Handler, Limits
+from pyromq.remoting import Client, Handler, Limits, SocksProxies
 
 
 class Transport(Protocol):
@@ -40,6 +40,7 @@ def connect(config: ClientConfig, handlers: Mapping[int, Handler], on_open: Call
             idle_timeout=config.max_idle,
         ),
         tls=config.tls,
+        proxies=SocksProxies(config.socks_proxies) if config.socks_proxies else None,
         hooks=request_hooks(config),
         on_open=lambda connection: on_open(str(connection.peer)),
     )

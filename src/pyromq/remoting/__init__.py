@@ -19,6 +19,7 @@ from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.nameservers import NameServers
 from pyromq.remoting.server import Server
+from pyromq.remoting.socks import SocksProxies, SocksProxy
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls, ServerTls, TlsMode
 
@@ -42,6 +43,8 @@ __all__ = [
     "SendError",
     "Server",
     "ServerTls",
+    "SocksProxies",
+    "SocksProxy",
     "Stats",
     "TlsError",
     "TlsMode",

@@ -18,6 +18,7 @@ from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
 from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
+from pyromq.remoting.socks import SocksProxies
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
 
@@ -38,6 +39,7 @@ class Client:
         *,
         limits: Limits | None = None,
         tls: ClientTls | None = None,
+        proxies: SocksProxies | None = None,
         hooks: Sequence[RequestHook] = (),
         on_open: ConnectionListener | None = None,
         on_close: ConnectionListener | None = None,
@@ -49,7 +51,7 @@ class Client:
         self._endpoint = Endpoint(
             self.limits, clock, is_server=False, max_calls=self.limits.calls, on_open=on_open, on_close=on_close
         )
-        self._connector = Connector(self._endpoint, handlers or {}, tls)
+        self._connector = Connector(self._endpoint, handlers or {}, tls, proxies)
         self._call_permits = asyncio.Semaphore(self.limits.calls)
         self._oneway_permits = asyncio.Semaphore(self.limits.oneways)
 

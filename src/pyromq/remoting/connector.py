@@ -8,11 +8,13 @@ import asyncio
 import socket
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Endpoint, Handler
-from pyromq.remoting.errors import ConnectError
+from pyromq.remoting.errors import ConnectError, RemotingError
+from pyromq.remoting.socks import SocksProxies, dial
 from pyromq.remoting.tls import ClientTls
 
 FIRST_BACKOFF = 0.02
@@ -32,13 +34,20 @@ class Failures:
 class Connector:
     """`connections` by address; `connect` gives one that is open or raises ConnectError."""
 
-    __slots__ = ("_attempts", "_endpoint", "_failures", "_handlers", "_tls", "connections")
+    __slots__ = ("_attempts", "_endpoint", "_failures", "_handlers", "_proxies", "_tls", "connections")
 
-    def __init__(self, endpoint: Endpoint, handlers: Mapping[int, Handler], tls: ClientTls | None) -> None:
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        handlers: Mapping[int, Handler],
+        tls: ClientTls | None,
+        proxies: SocksProxies | None = None,
+    ) -> None:
         self.connections: dict[str, Connection] = {}
         self._endpoint = endpoint
         self._handlers = handlers
         self._tls = tls
+        self._proxies = proxies
         self._attempts: dict[str, asyncio.Task[Connection]] = {}
         self._failures: dict[str, Failures] = {}
 
@@ -86,27 +95,36 @@ class Connector:
         pause = failures.not_before - endpoint.clock()
         if pause > 0:
             await asyncio.sleep(pause)
-        loop = asyncio.get_running_loop()
-        tls = self._tls
         try:
             async with asyncio.timeout(limits.connect_timeout):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(endpoint, self._handlers),
-                    address.host,
-                    address.port,
-                    ssl=tls.context if tls is not None else None,
-                    server_hostname=(tls.server_name or address.host) if tls is not None else None,
-                    ssl_handshake_timeout=limits.connect_timeout if tls is not None else None,
-                    ssl_shutdown_timeout=limits.connect_timeout if tls is not None else None,
-                )
+                connection = await self._open(address)
         except TimeoutError:
             raise self._failed(name, failures, f"no answer within {limits.connect_timeout:g} s") from None
-        except (OSError, socket.gaierror, UnicodeError) as error:
+        except (OSError, socket.gaierror, UnicodeError, RemotingError) as error:
             raise self._failed(name, failures, str(error)) from error
         self._failures.pop(name, None)
         self.connections[name] = connection
         connection.on_close(partial(self._on_close, name))
         endpoint.start_sweeping()
+        return connection
+
+    async def _open(self, address: Address) -> Connection:
+        """A connection, direct or through a proxy, with TLS on top if there is any."""
+        loop = asyncio.get_running_loop()
+        tls = self._tls
+        limit = self._endpoint.limits.connect_timeout if tls is not None else None
+        options: dict[str, Any] = {
+            "ssl": tls.context if tls is not None else None,
+            "server_hostname": (tls.server_name or address.host) if tls is not None else None,
+            "ssl_handshake_timeout": limit,
+            "ssl_shutdown_timeout": limit,
+        }
+        proxy = self._proxies.proxy_for(address.host) if self._proxies is not None else None
+        if proxy is None:
+            options |= {"host": address.host, "port": address.port}
+        else:
+            options["sock"] = await dial(proxy, address)
+        _, connection = await loop.create_connection(lambda: Connection(self._endpoint, self._handlers), **options)
         return connection
 
     def _failed(self, name: str, failures: Failures, reason: str) -> ConnectError:

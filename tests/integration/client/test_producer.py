@@ -83,6 +83,17 @@ async def test_automatic_topic_creation(tmp_path: Path) -> None:
 
 
 @asyncio_test
+async def test_automatic_creation_reaches_only_brokers_that_got_a_message(tmp_path: Path) -> None:
+    # P-56
+    async with cluster(tmp_path) as servers, Producer("PG", namesrv=servers.namesrv) as producer:
+        result = await producer.send(Message("fresh", b"x"), timeout=LIMIT)
+        await servers.routed("fresh", 1)
+        async with Producer("PG2", namesrv=servers.namesrv) as second:
+            owners = {queue.broker_name for queue in await second.publish_queues("fresh")}
+        assert owners == {result.queue.broker_name}
+
+
+@asyncio_test
 async def test_no_automatic_creation(tmp_path: Path) -> None:
     # P-53
     async with (

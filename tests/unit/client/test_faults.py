@@ -145,7 +145,10 @@ def test_latency_mode_prefers_reachable_over_nothing() -> None:
     info = two_brokers()
     assert {choose_queue(info, None, faults).broker_name for _ in range(8)} == {"b"}
     faults.update("b", 0, isolate=True, reachable=False)
+    # P-73: with nothing left, plain round robin; the list of queues is not touched
+    before = list(info.queues)
     assert {choose_queue(info, None, faults).broker_name for _ in range(8)} == {"a", "b"}
+    assert info.queues == before
 
 
 def test_latency_mode_never_returns_to_the_last_broker_first() -> None:

@@ -121,6 +121,30 @@ def test_order_configuration_beats_the_static_mapping() -> None:
     assert publish_info("T", route).queues[0].broker_name == "broker-a"
 
 
+ROUTE = b"""{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"},"brokerName":"broker-a",
+"cluster":"C","enableActingMaster":true,"zoneName":"z"}],"filterServerTable":{"10.0.0.1:10911":["f:1"]},
+"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSynFlag":1,"writeQueueNums":2}],
+"topicQueueMappingByBroker":null}"""
+
+
+def test_route_data() -> None:
+    # P-45
+    route = TopicRouteData.decode(ROUTE)
+    assert route.order_topic_conf is None
+    (broker,) = route.broker_datas
+    assert (broker.cluster, broker.broker_name, broker.zone_name, broker.enable_acting_master) == (
+        "C",
+        "broker-a",
+        "z",
+        True,
+    )
+    assert broker.broker_addrs == {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
+    assert route.filter_server_table == {"10.0.0.1:10911": ["f:1"]}
+    assert route.topic_queue_mapping_by_broker is None
+    assert names(publish_info("T", route).queues) == ["a0", "a1"]
+    assert len(subscribe_queues("T", route)) == 4
+
+
 def test_default_route_is_clamped() -> None:
     # P-41
     route = route_of({"a": "a:1", "b": "b:1"}, 8)

@@ -30,6 +30,7 @@ from pyromq.protocol.bodies import HeartbeatData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.compression import CompressionType, decompress
+from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.headers import SendMessageHeader, SendMessageV2Header
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import decode_properties
@@ -99,6 +100,36 @@ async def test_header_on_the_wire() -> None:
     assert (header.reconsume_times, header.unit_mode, header.batch, header.bname) == (0, True, False, "broker-a")
     assert header.max_reconsume_times is None
     assert bytes(command.body) == b"hello"
+
+
+@asyncio_test
+async def test_message_fields_travel_as_properties() -> None:
+    # P-15, P-16, P-17, P-18, P-19, P-20b, P-20c
+    cluster = one_broker(1)
+    producer = await cluster.producer()
+    body = bytes(range(256))
+    message = Message(
+        "T", body, tags="A", keys=["k1", "k2"], delay_level=18, wait_store_ok=False, properties={"colour": "red"}
+    )
+    await producer.send(message)
+    await producer.send(Message("T", b"x", tags="", keys=""))
+    (header, wire), (plain, _) = cluster.brokers["broker-a"].stored
+    properties = decode_properties(header.properties or "")
+    assert wire == body
+    assert (properties["TAGS"], properties["KEYS"], properties["DELAY"]) == ("A", "k1 k2", "18")
+    assert (properties["WAIT"], properties["colour"]) == ("false", "red")
+    assert set(decode_properties(plain.properties or "")) == {"WAIT", "UNIQ_KEY"}
+    for name, value in (("KEYS", "x"), (" ", "x"), ("colour", "")):
+        with pytest.raises(ValidationError):
+            message.put_property(name, value)
+
+
+@asyncio_test
+async def test_no_placeholder_for_the_default_topic() -> None:
+    # P-29: left out, as in current releases
+    cluster = one_broker()
+    producer = await cluster.producer()
+    assert list(producer.published_topics()) == []
 
 
 @asyncio_test
@@ -933,6 +964,30 @@ async def test_forbidden_check_aborts() -> None:
     context = seen[0]
     assert (context.namesrv, context.group, context.mode, context.unit_mode) == ("ns1:9876", "PG", "SYNC", True)
     assert context.queue.topic == "T"
+    assert sends(cluster) == []
+
+
+@asyncio_test
+async def test_time_over_before_the_request_leaves() -> None:
+    # P-98
+    cluster = one_broker()
+    producer = await cluster.producer()
+
+    class Slow:
+        name = "slow"
+
+        def before(self, context: SendContext) -> None:
+            assert context.result is None
+            cluster.clock.now += 2.0
+
+        def after(self, context: SendContext) -> None:
+            assert isinstance(context.error, TooManyRequestsError)
+
+    producer.send_hooks.append(Slow())
+    with pytest.raises(TooManyRequestsError, match="before the request was sent"):
+        await producer.send(Message("T", b"x"), timeout=1.0, queue=MessageQueue("T", "broker-a", 0))
+    with pytest.raises(TooManyRequestsError):
+        await producer.send(Message("T", b"x"), timeout=1.0)
     assert sends(cluster) == []
 
 

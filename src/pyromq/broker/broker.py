@@ -15,6 +15,8 @@ from pyromq.broker.admin.groups import GroupAdmin
 from pyromq.broker.admin.info import BrokerAdmin
 from pyromq.broker.admin.offsets import OffsetAdmin
 from pyromq.broker.admin.topics import TopicAdmin
+from pyromq.broker.assignment import Assignments, RequestModes
+from pyromq.broker.checkback import CheckBack
 from pyromq.broker.clients import Consumers, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consumer_requests import ConsumerRequests
@@ -24,6 +26,7 @@ from pyromq.broker.delivery import delivery_parts
 from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
+from pyromq.broker.halfmessages import HALF, HalfMessages
 from pyromq.broker.heartbeats import Heartbeats
 from pyromq.broker.http import HttpServer, Page
 from pyromq.broker.locks import QueueLocks
@@ -34,11 +37,14 @@ from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
 from pyromq.broker.send import Sender
+from pyromq.broker.replies import Replies
+from pyromq.broker.routes import TopicRoutes
 from pyromq.broker.serving import guarded
 from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
 from pyromq.protocol.codes import RequestCode
+from pyromq.broker.transactions import Transactions
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
@@ -49,6 +55,7 @@ log = logging.getLogger(__name__)
 STOP_GRACE = 5.0
 PARK_TICK = 0.1
 STORE_TICK = 0.1
+CHECK_TICK = 0.2
 SCAN_INTERVAL = 10.0
 FREE_PORT_TRIES = 50
 
@@ -101,7 +108,7 @@ class Broker:
         )
         self.locks = QueueLocks(clock)
         self.stats = BrokerStats(clock)
-        self.filters = Filters(config)
+        self.filters = Filters(config, clock)
         self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
         self.timers = Timers()
         self.day_totals = DayTotals(clock, self._message_totals)
@@ -143,7 +150,7 @@ class Broker:
         cannot be listened on; nothing is left running then.
         """
         self.config.check_exposure(authenticated=False)
-        for table in (self.topics, self.groups, self.offsets, self.delay_offsets):
+        for table in (self.topics, self.groups, self.offsets, self.delay_offsets, self.request_modes, self.filters):
             table.load()
         try:
             await self._start()
@@ -195,7 +202,7 @@ class Broker:
         return Page(f"{self.store.flags.reason()}\n".encode(), status="503 Service Unavailable")
 
     def _save(self) -> None:
-        for table in (self.topics, self.groups, self.offsets):
+        for table in (self.topics, self.groups, self.offsets, self.filters):
             table.persist()
         self.store.close()
         log.info("broker %s stopped", self.config.broker_name)
@@ -276,6 +283,8 @@ class Broker:
         every, config = self.timers.every, self.config
         every(config.register_name_server_period / 1000, self.registration.register)
         every(config.flush_consumer_offset_interval / 1000, self.offsets.persist)
+            Replies(config, self.sender, self.producers, store, clock),
+            self._transaction_part(),
         every(SAMPLE_INTERVAL_MS / 1000, self.stats.sample)
         every(SCAN_INTERVAL, self.heartbeats.drop_silent)
         every(SCAN_INTERVAL, self.locks.drop_expired)
@@ -284,6 +293,18 @@ class Broker:
         every(STORE_TICK, self.store.tick)
 
     def delete_topic(self, topic: str) -> None:
+    def _transaction_part(self) -> Transactions:
+        """Find out which transactions are open, before anything new is stored, and see to them from now on."""
+        config, store, clock = self.config, self.store, self.clock
+        halves = HalfMessages(config, store, self.offsets, clock)
+        halves.load()
+        self.followers[HALF] = halves.arrived
+        self.transactions = Transactions(config, store, halves, self.sender, self.durability, clock)
+        self.sender.steps.append(self.transactions.prepare)
+        self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock)
+        self.timers.every(CHECK_TICK, self.check_back.tick)
+        return self.transactions
+
         """Forget a topic with everything the broker knows about it. What is in the log stays until it ages."""
         self.topics.delete(topic)
         self.offsets.forget_topic(topic)
@@ -291,6 +312,8 @@ class Broker:
         self.store.delete_topic(topic)
 
     def _message_totals(self) -> tuple[int, int]:
+        every(SCAN_INTERVAL, self.filters.persist)
+        every(LAGGARD_INTERVAL, self.laggards.stop_them)
         return self.store.stats.put_count, self.store.stats.get_transferred
 
     def _arrived(self, message: Dispatch) -> None:

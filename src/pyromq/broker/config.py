@@ -118,6 +118,20 @@ class DelaySettings(Settings):
 
 
 @settings
+@settings
+class TransactionSettings(Settings):
+    """Transactions."""
+
+    transaction_time_out: int = option(
+        6_000, "How long a half message waits for its outcome before the first check.", unit="ms", minimum=1
+    )
+    transaction_check_interval: int = option(30_000, "Time between two checks of one message.", unit="ms", minimum=100)
+    transaction_check_max: int = option(15, "Checks before a half message is given up.", minimum=1)
+    max_pending_transactions: int = option(
+        200_000, "Half messages without an outcome; more are refused.", minimum=1, maximum=10_000_000
+    )
+
+
 class PullSettings(Settings):
     """Pulling."""
 
@@ -132,6 +146,9 @@ class PullSettings(Settings):
     enable_property_filter: bool = option(True, "Serve SQL92 subscriptions.", reloadable=True)
     filter_support_retry: bool = option(False, "Filter retries like the topic they come from.")
     max_transfer_bytes_on_message_in_memory: int = option(256 * KB, "Bytes a pull returns at most.", minimum=1)
+    filter_data_clean_time_span: int = option(
+        24 * 3_600_000, "How long a SQL92 filter is kept without consumers.", unit="ms", minimum=0
+    )
     max_transfer_count_on_message_in_memory: int = option(32, "Messages a pull returns at most.", minimum=1)
     max_transfer_bytes_on_message_in_disk: int = option(64 * KB, "The same, far behind the end.", minimum=1)
     max_transfer_count_on_message_in_disk: int = option(8, "The same, far behind the end.", minimum=1)
@@ -242,6 +259,7 @@ class BrokerConfig(
 
     ignored: ClassVar[frozenset[str]] = WITHOUT_EFFECT | NETTY_KEYS
 
+    TransactionSettings,
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.broker_role is BrokerRole.SLAVE and self.broker_id == 0:

@@ -3,13 +3,19 @@
 A filter is built once per subscription and then only called. Tag hashes may collide, so clients compare the text again.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
+from pyromq.broker.filterdata import FilterTable
+from pyromq.broker.sqlfilter import Predicate, SqlSyntaxError, compile_sql
+from pyromq.protocol import names
 from pyromq.protocol.bodies import ExpressionType, SubscriptionData
 from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.properties import Property, decode_properties
+from pyromq.protocol.record import peek_record
 from pyromq.protocol.tags import java_hash
 
 SUB_ALL = "*"
@@ -57,36 +63,75 @@ class TagFilter:
         return self.entry(tags_code)
 
 
+class PropertyFilter:
+    """Lets records pass whose properties match; what cannot be read does not."""
+
+    entry = None
+
+    def __init__(self, matches: Predicate) -> None:
+        self._matches = matches
+
+    def record(self, record: memoryview) -> bool:
+        """Decides on a record of the log."""
+        try:
+            return self._matches(decode_properties(peek_record(record, 0).properties))
+        except MessageError:
+            return False
+
+    def arrival(self, _tags_code: int, properties: Mapping[str, str], /) -> bool:
+        return self._matches(properties)
+
+
 PASS_ALL = PassAll()
 
 
 class Filters:
     """Builds filters and keeps them while their subscription lasts."""
 
-    def __init__(self, config: BrokerConfig, *, inline_cache: int = 4096) -> None:
+    def __init__(self, config: BrokerConfig, clock: Callable[[], int], *, inline_cache: int = 4096) -> None:
         self._config = config
-        self._of_group: dict[tuple[str, str], tuple[SubscriptionData, Filter]] = {}
+        self._tags: dict[tuple[str, str], tuple[SubscriptionData, Filter]] = {}
         self._inline: dict[tuple[str, str, str], Filter] = {}
         self._inline_cache = inline_cache
+        self.registered = FilterTable(
+            config.config_dir / "consumerFilter.json", clock, config.filter_data_clean_time_span
+        )
 
-    def of_group(self, group: str, subscription: SubscriptionData) -> Filter:
-        """The filter of a subscription that a heartbeat brought. Raises Refused when it cannot be had."""
+    def load(self) -> None:
+        """Read the filters of earlier runs. Raises ProtocolError when neither file nor backup is legible."""
+        self.registered.load()
+
+    def persist(self) -> None:
+        """Write them, if they changed."""
+        self.registered.persist()
+
+    def subscribe(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
+        """A heartbeat says what a group wants now; those filters are what its pulls get."""
+        self.registered.register(group, subscriptions)
+
+    def of_group(self, group: str, subscription: SubscriptionData, version: int = 0) -> Filter:
+        """The filter of a subscription that a heartbeat brought, of this version at least. Raises Refused."""
+        if subscription.expression_type is not ExpressionType.TAG:
+            return self._registered_filter(group, subscription, version)
         key = (group, subscription.topic)
-        known = self._of_group.get(key)
+        known = self._tags.get(key)
         if known is not None and known[0] is subscription:
             return known[1]
-        built = self._build(subscription)
-        self._of_group[key] = (subscription, built)
+        built = tag_filter(subscription)
+        if self._config.filter_support_retry and names.is_retry_topic(subscription.topic):
+            built = PropertyFilter(self._match_like_origin(group))
+        self._tags[key] = (subscription, built)
         return built
 
     def inline(self, topic: str, expression: str | None, expression_type: str | None) -> Filter:
         """The filter of a subscription that a pull brings along. Raises Refused."""
-        key = (topic, expression or "", expression_type or "")
+        kind = ExpressionType(expression_type or "")
+        key = (topic, expression or "", kind.value)
         known = self._inline.get(key)
+        if kind is not ExpressionType.TAG:
+            self._check_served(kind)
         if known is None:
-            subscription = parse_tags(topic, expression)
-            subscription.expression_type = ExpressionType(expression_type or "")
-            known = self._build(subscription)
+            known = self._build(topic, expression, kind)
             if len(self._inline) >= self._inline_cache:
                 self._inline.pop(next(iter(self._inline)))
             self._inline[key] = known
@@ -94,20 +139,62 @@ class Filters:
 
     def check(self, subscription: SubscriptionData) -> None:
         """Raise Refused for a subscription that cannot be served."""
-        self._build(subscription)
+        self._build(subscription.topic, subscription.sub_string, subscription.expression_type)
 
     def forget_group(self, group: str) -> None:
-        """Drop the filters of a group that has no members any more."""
-        for key in [key for key in self._of_group if key[0] == group]:
-            del self._of_group[key]
+        """Drop the filters of a group that has no members any more; those by expression stay for a day."""
+        for key in [key for key in self._tags if key[0] == group]:
+            del self._tags[key]
+        self.registered.unregister(group)
 
-    def _build(self, subscription: SubscriptionData) -> Filter:
-        if subscription.expression_type is not ExpressionType.TAG:
+    def _build(self, topic: str, expression: str | None, kind: ExpressionType) -> Filter:
+        if kind is ExpressionType.TAG:
+            return tag_filter(parse_tags(topic, expression))
+        self._check_served(kind)
+        try:
+            return PropertyFilter(compile_sql(expression or ""))
+        except SqlSyntaxError as error:
+            raise Refused(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+            ) from error
+
+    def _check_served(self, kind: ExpressionType) -> None:
+        if kind is not ExpressionType.SQL92:
             raise Refused(
                 ResponseCode.SUBSCRIPTION_PARSE_FAILED,
-                f"parse the consumer's subscription failed: {subscription.expression_type} is not served",
+                f"parse the consumer's subscription failed: {kind} is no kind of filter known here, use TAG or SQL92",
             )
-        return tag_filter(subscription)
+        if not self._config.enable_property_filter:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"The broker does not support consumer to filter message by {kind}: set enablePropertyFilter=true",
+            )
+
+    def _registered_filter(self, group: str, subscription: SubscriptionData, version: int) -> Filter:
+        known = self.registered.get(group, subscription.topic)
+        if known is None:
+            raise Refused(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                f"The broker's consumer filter data is not exist! The heartbeat of {group} brought no filter for "
+                f"{subscription.topic} that compiles, or none yet",
+            )
+        if known.data.client_version < version:
+            raise Refused(
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+                f"The broker's consumer filter data is not latest: {group} pulls {subscription.topic} with version "
+                f"{version}, its filter has {known.data.client_version}",
+            )
+        self._check_served(subscription.expression_type)
+        return PropertyFilter(known.matches)
+
+    def _match_like_origin(self, group: str) -> Predicate:
+        """Retries pass the filter of the topic they come from, if there is one."""
+
+        def matches(properties: Mapping[str, str]) -> bool:
+            known = self.registered.get(group, properties.get(Property.RETRY_TOPIC, ""))
+            return known is None or known.matches(properties)
+
+        return matches
 
 
 def parse_tags(topic: str, expression: str | None, version: int = 0) -> SubscriptionData:
@@ -123,11 +210,6 @@ def parse_tags(topic: str, expression: str | None, version: int = 0) -> Subscrip
         tags_set=tags,
         code_set=[java_hash(tag) for tag in tags],
     )
-
-
-def is_tag_subscription(subscription: SubscriptionData) -> bool:
-    """Whether tags alone decide."""
-    return subscription.expression_type is ExpressionType.TAG
 
 
 def tag_filter(subscription: SubscriptionData) -> Filter:

@@ -89,6 +89,8 @@ class Heartbeats:
         )
         if ordered and not retry.order:
             self._topics.mark_ordered([retry.topic_name])
+        if not data.without_sub:
+            self._filters.subscribe(consumer.group_name, consumer.subscription_data_set)
         return self.consumers.register(
             consumer,
             client,

@@ -49,6 +49,7 @@ class BrokerMetrics(Collector):
         yield from self._traffic()
         yield from self._connections()
         yield from self._lag()
+        yield from self._transactions()
         yield from self._storage()
         yield from self._transport()
 
@@ -148,6 +149,25 @@ class BrokerMetrics(Collector):
         yield messages
         yield latency
         yield inflight
+
+    def _transactions(self) -> Iterator[Metric]:
+        broker, labels = self._broker, (*_NODE, "topic", "is_system")
+        transactions = broker.transactions
+        half = GaugeMetricFamily("rocketmq_half_messages", "Transactions without an outcome.", labels=labels)
+        committed = CounterMetricFamily("rocketmq_commit_messages", "Transactions committed.", labels=labels)
+        rolled_back = CounterMetricFamily("rocketmq_rollback_messages", "Transactions rolled back.", labels=labels)
+        for family, counts in (
+            (half, transactions.open_by_topic()),
+            (committed, transactions.committed),
+            (rolled_back, transactions.rolled_back),
+        ):
+            for topic, count in counts.items():
+                family.add_metric((*self._node, topic, _flag(broker.topics.is_system(topic))), count)
+            yield family
+        checks = CounterMetricFamily("pyromq_transaction_checks", "Checks by result.", labels=(*_NODE, "result"))
+        checks.add_metric((*self._node, "sent"), broker.check_back.sent)
+        checks.add_metric((*self._node, "given_up"), broker.check_back.given_up)
+        yield checks
 
     def _storage(self) -> Iterator[Metric]:
         store = self._broker.store

@@ -221,7 +221,7 @@ class Puller:
         if header.sys_flag & SUBSCRIPTION:
             return self._filters.inline(header.topic, header.subscription, header.expression_type)
         subscription = self._subscription(header, live, group)
-        return self._filters.of_group(header.consumer_group, subscription)
+        return self._filters.of_group(header.consumer_group, subscription, header.sub_version)
 
     def _subscription(
         self, header: PullMessageHeader, live: ConsumerGroup | None, group: SubscriptionGroupConfig

@@ -92,7 +92,7 @@ class Sender:
         started = self._clock()
         header = request.header(header_class)
         topic = self.check(header, started)
-        message = self._message(header, request, topic, connection)
+        message = self.message(header, request, topic, connection)
         queue_id = message.queue_id
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if batch:
@@ -197,9 +197,10 @@ class Sender:
             raise topic_not_exist(header.topic)
         return topic
 
-    def _message(
+    def message(
         self, header: SendMessageHeader, request: Command, topic: TopicConfig, connection: Connection
     ) -> PutMessage:
+        """The message of a request, with the broker's own properties. Raises Refused."""
         text = header.properties or ""
         if len(text) > MAX_PROPERTIES:
             raise Refused(

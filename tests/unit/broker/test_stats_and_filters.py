@@ -52,14 +52,14 @@ def test_tag_expressions(expression: str | None, tags: list[str]) -> None:
 
 def test_a_tag_filter_decides_by_hash() -> None:
     # F-01; polygenelubricants hashes to the smallest int, which a queue entry holds sign-extended
-    chosen = Filters(BrokerConfig()).inline("t", "a || polygenelubricants", "TAG")
+    chosen = Filters(BrokerConfig(), FakeClock()).inline("t", "a || polygenelubricants", "TAG")
     assert chosen.entry is not None
     assert chosen.entry(tags_code("a"))
     assert chosen.entry(tags_code("polygenelubricants"))
     assert not chosen.entry(tags_code("b"))
     assert not chosen.entry(tags_code(None))
     assert chosen.arrival(tags_code("a"), {})
-    assert Filters(BrokerConfig()).inline("t", "*", None).entry is None
+    assert Filters(BrokerConfig(), FakeClock()).inline("t", "*", None).entry is None
 
 
 def test_apaches_file_loads_as_it_is(tmp_path: Path) -> None:

@@ -106,6 +106,13 @@ class Dispatcher:
                 return
         self.position = max(self.position, walker.position)
 
+    def catch_up(self, walker: Walker) -> None:
+        """Go on where recovery had to stop: dispatch records from `position` on, as far as queues can be written."""
+        for record in walker:
+            if not self.redo(record):
+                return
+        self.position = max(self.position, walker.position)
+
     def redo(self, record: LogRecord) -> bool:
         """Recovery: enter a record of the log unless it is there already. False when the disk is full."""
         try:

@@ -6,6 +6,7 @@ index follow the log, never the other way round. What had to be repaired is logg
 """
 
 import logging
+from contextlib import suppress
 
 from pyromq.protocol import sysflag
 from pyromq.store.checkpoint import Checkpoint
@@ -75,12 +76,13 @@ class Recovery:
         self._checkpoint = checkpoint
         self._dispatcher = dispatcher
         self._entered = 0  # queue entries that were missing
+        self._stalled: int | None = None  # the record from which on there was no space for entries
         self._last_timestamp = 0
 
     def run(self, *, clean: bool) -> None:
         """Recover; `clean` says that the store was closed in order.
 
-        Raises StoreFormatError when the log makes no sense at all, DiskFullError when queues cannot be rebuilt.
+        Raises StoreFormatError when the log makes no sense at all.
         """
         if not len(self._log.files):
             return
@@ -166,6 +168,8 @@ class Recovery:
         walker = Walker(self._log.files, start, verify_crc=verify_crc, end=end)
         indexed = self._index.max_physical_offset if self._index is not None else 1 << 62
         for record in walker:
+            if self._stalled is not None:
+                continue  # still to find the end
             queue = self._queues.get(record.topic, record.queue_id)
             reach, expected = (queue.max_physical_offset, queue.max_offset) if queue is not None else (-1, 0)
             missing = record.offset + record.size > reach and record.sys_flag & _TRANSACTION in _QUEUED
@@ -179,9 +183,7 @@ class Recovery:
                     continue
                 self._entered += 1
             if not self._dispatcher.redo(record):
-                raise DiskFullError(
-                    f"no space to rebuild the consume queues in {self._config.consume_queue_dir}: free some space"
-                )
+                self._stalled = record.offset
         self._last_timestamp = max(self._last_timestamp, walker.last_timestamp)
         return walker
 
@@ -230,11 +232,14 @@ class Recovery:
         if removed := files - len(self._log.files):
             repairs.append(f"{removed} files behind the end were removed")
         self._log.sync()
-        self._queues.flush(True)
+        with suppress(DiskFullError):  # they stay in memory until there is space
+            self._queues.flush(True)
         if self._index is not None:
             self._index.truncate_to(end)
         self._queues.correct_min(self._log.min_offset)
-        self._dispatcher.position = end
+        if self._stalled is not None:
+            repairs.append(f"no disk space to enter messages from {self._stalled} on, which is done when there is some")
+        self._dispatcher.position = end if self._stalled is None else self._stalled
         self._dispatcher.last_timestamp = self._last_timestamp
         if repairs or not clean:
             log.warning(

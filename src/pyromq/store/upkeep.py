@@ -19,6 +19,7 @@ from pyromq.store.manifest import Manifest
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.retention import Retention
 from pyromq.store.stats import StoreStats
+from pyromq.store.walk import Walker
 
 log = logging.getLogger(__name__)
 
@@ -143,7 +144,12 @@ class Upkeep:
             self._flags.clear(Flag.NO_SPACE)
             log.info("there is disk space again, messages are accepted")
         if self._dispatcher.stuck:
-            self._dispatcher.advance(self._flusher.flushed if self._config.sync_flush else self._log.max_offset)
+            confirmed = self._flusher.flushed if self._config.sync_flush else self._log.max_offset
+            if self._dispatcher.waiting:
+                self._dispatcher.advance(confirmed)
+            else:
+                position = self._dispatcher.position
+                self._dispatcher.catch_up(Walker(self._log.files, position, verify_crc=False, end=confirmed))
 
     def _idle(self) -> bool:
         return self._flushing is None or self._flushing.done()

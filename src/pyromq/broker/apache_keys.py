@@ -30,7 +30,7 @@ WITHOUT_EFFECT = frozenset(
         "configManagerVersion", "configName", "connectTimeoutMillis", "consumerManagerThreadPoolQueueCapacity",
         "consumerManageThreadPoolNums", "controllerAddr", "controllerHeartBeatTimeoutMills",
         "correctLogicMinOffsetForceInterval", "correctLogicMinOffsetSleepInterval", "dataReadAheadEnable",
-        "debugLockEnable", "defaultMessageRequestMode", "defaultPopShareQueueNum", "deleteCommitLogFilesInterval",
+        "debugLockEnable", "deleteCommitLogFilesInterval",
         "deleteConsumeQueueFilesInterval", "destroyMapedFileIntervalForcibly", "disableCallbackExecutor",
         "disableNettyWorkerGroup", "disappearTimeAfterStart", "diskFallRecorded", "dispatchCqCacheNum",
         "dispatchCqThreads", "dispatchFromSenderThread", "dLegerGroup", "dLegerPeers", "dLegerSelfId",

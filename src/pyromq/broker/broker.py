@@ -29,6 +29,7 @@ from pyromq.broker.groups import Groups
 from pyromq.broker.halfmessages import HALF, HalfMessages
 from pyromq.broker.heartbeats import Heartbeats
 from pyromq.broker.http import HttpServer, Page
+from pyromq.broker.laggards import Laggards
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
 from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
@@ -36,15 +37,15 @@ from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
-from pyromq.broker.send import Sender
 from pyromq.broker.replies import Replies
 from pyromq.broker.routes import TopicRoutes
+from pyromq.broker.send import Sender
 from pyromq.broker.serving import guarded
 from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
-from pyromq.protocol.codes import RequestCode
 from pyromq.broker.transactions import Transactions
+from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
@@ -54,9 +55,10 @@ log = logging.getLogger(__name__)
 
 STOP_GRACE = 5.0
 PARK_TICK = 0.1
-STORE_TICK = 0.1
 CHECK_TICK = 0.2
+STORE_TICK = 0.1
 SCAN_INTERVAL = 10.0
+LAGGARD_INTERVAL = 180.0
 FREE_PORT_TRIES = 50
 
 NOT_ON_FAST_PORT = frozenset(
@@ -106,6 +108,7 @@ class Broker:
         self.delay_offsets = DelayOffsets(
             config.config_dir / "delayOffset.json", clock, version_step=config.delay_offset_update_version_step
         )
+        self.request_modes = RequestModes(config)
         self.locks = QueueLocks(clock)
         self.stats = BrokerStats(clock)
         self.filters = Filters(config, clock)
@@ -184,9 +187,9 @@ class Broker:
         undo.push_async_callback(self.timers.stop)
         self._begin_periodic_work()
         undo.push_async_callback(self.registration.unregister)
-        await self.registration.register()
+        await self.registration.start()
         await self._start_http()
-        await check_reachable(self._address)
+        self.timers.soon(check_reachable(self._address))
         log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
 
     async def _start_http(self) -> None:
@@ -245,6 +248,7 @@ class Broker:
         """Build the parts that answer requests and let them."""
         config, store, clock = self.config, self.store, self.clock
         self.durability = Durability(store)
+        self.laggards = Laggards(config, self.groups, self.offsets, store)
         ids = UniqueIdGenerator(store.store_host.ip, os.getpid(), secrets.randbits(32), clock)
         self.sender = Sender(config, self.topics, store, self.durability, self.stats, ids, clock)
         puller = Puller(
@@ -266,11 +270,21 @@ class Broker:
             self.heartbeats,
             requests,
             Queries(config, store),
+            Assignments(
+                config,
+                self.topics,
+                self.groups,
+                self.consumers,
+                self.request_modes,
+                TopicRoutes(self.client, config.namesrv_addr, clock),
+            ),
             TopicAdmin(self),
             GroupAdmin(self),
             ClientAdmin(self),
             OffsetAdmin(self),
             BrokerAdmin(self),
+            Replies(config, self.sender, self.producers, store, clock),
+            self._transaction_part(),
             *delivery_parts(self, self._undo),
         )
         for part in parts:
@@ -279,20 +293,6 @@ class Broker:
             {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
         )
 
-    def _begin_periodic_work(self) -> None:
-        every, config = self.timers.every, self.config
-        every(config.register_name_server_period / 1000, self.registration.register)
-        every(config.flush_consumer_offset_interval / 1000, self.offsets.persist)
-            Replies(config, self.sender, self.producers, store, clock),
-            self._transaction_part(),
-        every(SAMPLE_INTERVAL_MS / 1000, self.stats.sample)
-        every(SCAN_INTERVAL, self.heartbeats.drop_silent)
-        every(SCAN_INTERVAL, self.locks.drop_expired)
-        every(SCAN_INTERVAL, self.day_totals.tick)
-        every(PARK_TICK, self.park.tick)
-        every(STORE_TICK, self.store.tick)
-
-    def delete_topic(self, topic: str) -> None:
     def _transaction_part(self) -> Transactions:
         """Find out which transactions are open, before anything new is stored, and see to them from now on."""
         config, store, clock = self.config, self.store, self.clock
@@ -305,15 +305,27 @@ class Broker:
         self.timers.every(CHECK_TICK, self.check_back.tick)
         return self.transactions
 
+    def _begin_periodic_work(self) -> None:
+        every, config = self.timers.every, self.config
+        every(config.flush_consumer_offset_interval / 1000, self.offsets.save)
+        every(SAMPLE_INTERVAL_MS / 1000, self.stats.sample)
+        every(SCAN_INTERVAL, self.heartbeats.drop_silent)
+        every(SCAN_INTERVAL, self.locks.drop_expired)
+        every(SCAN_INTERVAL, self.day_totals.tick)
+        every(SCAN_INTERVAL, self.filters.persist)
+        every(LAGGARD_INTERVAL, self.laggards.stop_them)
+        every(PARK_TICK, self.park.tick)
+        every(STORE_TICK, self.store.tick)
+
+    def delete_topic(self, topic: str) -> None:
         """Forget a topic with everything the broker knows about it. What is in the log stays until it ages."""
         self.topics.delete(topic)
         self.offsets.forget_topic(topic)
+        self.request_modes.forget_topic(topic)
         self.stats.forget(lambda key: topic in key.split("@"))
         self.store.delete_topic(topic)
 
     def _message_totals(self) -> tuple[int, int]:
-        every(SCAN_INTERVAL, self.filters.persist)
-        every(LAGGARD_INTERVAL, self.laggards.stop_them)
         return self.store.stats.put_count, self.store.stats.get_transferred
 
     def _arrived(self, message: Dispatch) -> None:

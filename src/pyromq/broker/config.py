@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from pyromq.broker.apache_keys import WITHOUT_EFFECT
 from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
+from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.serversettings import NETTY_KEYS, ServerSettings
 from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
 
@@ -118,7 +119,6 @@ class DelaySettings(Settings):
 
 
 @settings
-@settings
 class TransactionSettings(Settings):
     """Transactions."""
 
@@ -132,6 +132,7 @@ class TransactionSettings(Settings):
     )
 
 
+@settings
 class PullSettings(Settings):
     """Pulling."""
 
@@ -145,10 +146,10 @@ class PullSettings(Settings):
     slave_read_enable: bool = option(False, "Let slaves serve pulls, and send slow readers to them.", reloadable=True)
     enable_property_filter: bool = option(True, "Serve SQL92 subscriptions.", reloadable=True)
     filter_support_retry: bool = option(False, "Filter retries like the topic they come from.")
-    max_transfer_bytes_on_message_in_memory: int = option(256 * KB, "Bytes a pull returns at most.", minimum=1)
     filter_data_clean_time_span: int = option(
         24 * 3_600_000, "How long a SQL92 filter is kept without consumers.", unit="ms", minimum=0
     )
+    max_transfer_bytes_on_message_in_memory: int = option(256 * KB, "Bytes a pull returns at most.", minimum=1)
     max_transfer_count_on_message_in_memory: int = option(32, "Messages a pull returns at most.", minimum=1)
     max_transfer_bytes_on_message_in_disk: int = option(64 * KB, "The same, far behind the end.", minimum=1)
     max_transfer_count_on_message_in_disk: int = option(8, "The same, far behind the end.", minimum=1)
@@ -173,6 +174,14 @@ class ClientSettings(Settings):
     )
     consumer_fallbehind_threshold: int = option(16 * GB, "What too far is.", unit="bytes", reloadable=True)
     server_load_balancer_enable: bool = option(True, "Serve assignments made by the broker.", reloadable=True)
+    default_message_request_mode: MessageRequestMode = option(
+        MessageRequestMode.PULL,
+        "How members of a group get messages, unless set for topic and group.",
+        choices=(MessageRequestMode.PULL, MessageRequestMode.POP),
+    )
+    default_pop_share_queue_num: int = option(
+        -1, "With how many further members queues are shared in pop mode; -1: with all.", minimum=-1
+    )
     default_query_max_num: int = option(32, "Messages that a query by unique key looks at.", minimum=1)
 
 
@@ -250,6 +259,7 @@ class BrokerConfig(
     ClientSettings,
     PullSettings,
     DelaySettings,
+    TransactionSettings,
     SendSettings,
     TopicSettings,
     RegistrationSettings,
@@ -259,7 +269,6 @@ class BrokerConfig(
 
     ignored: ClassVar[frozenset[str]] = WITHOUT_EFFECT | NETTY_KEYS
 
-    TransactionSettings,
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.broker_role is BrokerRole.SLAVE and self.broker_id == 0:

@@ -1,9 +1,11 @@
 """Keeping every name server informed: at start, every half minute, on each change of topics, and on leaving.
 
-Name servers do not know each other, so each is told separately and one that is down holds up none of the others.
+Name servers do not know each other, so each is told separately and one that is down holds up none of the others. One
+that restarted has forgotten everything: the end of its connection is noticed and it is told again within a second.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -17,11 +19,13 @@ from pyromq.protocol.bodies.registration import body_crc32
 from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import RegisterBrokerHeader, RegisterBrokerResponseHeader, UnregisterBrokerHeader
-from pyromq.remoting import Client
+from pyromq.remoting import Client, Connection
 
 log = logging.getLogger(__name__)
 
 UNREGISTER_TIMEOUT = 3.0
+START_PATIENCE = 3.0
+RETRY_INTERVAL = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,24 @@ class MasterAddress:
     ha_address: str = ""
 
 
+class _Desk:
+    """One name server: what it has yet to be told, and whether it listens."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.changed: dict[str, TopicConfig] = {}
+        self.full = True
+        self.failing = False
+        self.connection: Connection | None = None
+        self.wake = asyncio.Event()
+        self.tried = asyncio.Event()
+
+    def ask_for_all(self) -> None:
+        """Have everything registered again soon."""
+        self.full = True
+        self.wake.set()
+
+
 class Registration:
     """Registers one broker with all of its name servers."""
 
@@ -51,8 +73,8 @@ class Registration:
         self._client = client
         self._topics = topics
         self._identity = identity
-        self._failing: set[str] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._desks = [_Desk(address) for address in config.namesrv_addr]
+        self._tasks: list[asyncio.Task[None]] = []
         self.filter_servers: list[str] = []
         self.master = MasterAddress()
 
@@ -61,33 +83,66 @@ class Registration:
         """Where this broker registers."""
         return self._config.namesrv_addr
 
-    async def run(self) -> None:
-        """Register again and again until cancelled; the first time at once."""
-        while True:
-            await self.register()
-            await asyncio.sleep(self._config.register_name_server_period / 1000)
+    async def start(self) -> None:
+        """Register and keep registered. Returns once every name server answered, or some take too long over it."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep(desk)) for desk in self._desks]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_PATIENCE):
+                for desk in self._desks:
+                    await desk.tried.wait()
 
-    def announce(self, changed: list[TopicConfig]) -> None:
+    def announce(self, changed: Iterable[TopicConfig]) -> None:
         """Tell the name servers about changed topics soon, without holding up whoever changed them."""
-        task = asyncio.get_running_loop().create_task(self.register(changed))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def register(self, only: Iterable[TopicConfig] | None = None) -> None:
-        """Send the topic table, or just the given topics, to every name server. Failures are logged, not raised."""
-        if not self.name_servers:
-            return
-        table = self._topics.table(only)
-        body = RegisterBrokerBody(topics=self._restricted(table), filter_servers=list(self.filter_servers)).encode()
-        await asyncio.gather(*(self._register_with(address, body) for address in self.name_servers))
+        topics = {topic.topic_name: topic for topic in changed}
+        for desk in self._desks:
+            desk.changed.update(topics)
+            desk.wake.set()
 
     async def unregister(self) -> None:
         """Leave every name server, so that clients stop coming at once."""
-        for task in list(self._tasks):
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
             task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(self._unregister_from(address) for address in self.name_servers))
 
-    async def _register_with(self, address: str, body: bytes) -> None:
+    async def _keep(self, desk: _Desk) -> None:
+        period = self._config.register_name_server_period / 1000
+        while True:
+            registered = await self._register_with(desk)
+            desk.tried.set()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(period if registered else RETRY_INTERVAL):
+                    await desk.wake.wait()
+
+    async def _register_with(self, desk: _Desk) -> bool:
+        """One registration: of the topics that changed, else of all. What fails is made good by the next, full one."""
+        desk.wake.clear()
+        changed, desk.changed = desk.changed, {}
+        full, desk.full = desk.full or not changed, False
+        table = self._restricted(self._topics.table(None if full else changed.values()))
+        body = RegisterBrokerBody(topics=table, filter_servers=list(self.filter_servers)).encode()
+        failure = await self._send(desk.address, body)
+        if failure is None:
+            self._watch(desk)
+            if desk.failing:
+                log.info("registered with name server %s again", desk.address)
+        elif not desk.failing:
+            log.warning("cannot register with name server %s (%s); trying again and again", desk.address, failure)
+        desk.failing = failure is not None
+        desk.full |= desk.failing
+        return not desk.failing
+
+    def _watch(self, desk: _Desk) -> None:
+        """Register anew as soon as the connection ends: a name server that restarted knows nothing any more."""
+        connection = self._client.connections.get(desk.address)
+        if connection is not None and connection is not desk.connection:
+            desk.connection = connection
+            connection.on_close(lambda _connection: desk.ask_for_all())
+
+    async def _send(self, address: str, body: bytes) -> str | None:
+        """Why it failed, None when it did not."""
         identity = self._identity
         header = RegisterBrokerHeader(
             broker_name=identity.name,
@@ -103,15 +158,11 @@ class Registration:
         try:
             answer = await self._client.call(address, request, timeout)
             if answer.code != ResponseCode.SUCCESS:
-                self._failed(address, f"{response_name(answer.code)}: {answer.remark}")
-                return
+                return f"{response_name(answer.code)}: {answer.remark}"
             self._take(answer)
         except PyroMQError as error:
-            self._failed(address, str(error))
-            return
-        if address in self._failing:
-            self._failing.discard(address)
-            log.info("registered with name server %s again", address)
+            return str(error)
+        return None
 
     def _take(self, answer: Command) -> None:
         header = answer.header(RegisterBrokerResponseHeader)
@@ -132,12 +183,6 @@ class Registration:
             await self._client.call(address, Command.request(RequestCode.UNREGISTER_BROKER, header), UNREGISTER_TIMEOUT)
         except PyroMQError as error:
             log.info("could not unregister from name server %s: %s", address, error)
-
-    def _failed(self, address: str, why: str) -> None:
-        """Say once that a name server cannot be reached, and again when it can."""
-        if address not in self._failing:
-            self._failing.add(address)
-            log.warning("cannot register with name server %s (%s); trying again every period", address, why)
 
     def _restricted(self, table: TopicConfigTable) -> TopicConfigTable:
         """The table as clients shall see it: a broker that takes no writes takes the bit from every topic."""

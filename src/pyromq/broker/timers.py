@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 log = logging.getLogger(__name__)
 
@@ -13,11 +14,15 @@ class Timers:
     """Runs functions again and again between `start` and `stop`."""
 
     def __init__(self) -> None:
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: list[asyncio.Task[Any]] = []
 
     def every(self, seconds: float, work: Callable[[], Awaitable[None] | None], *, at_once: bool = False) -> None:
         """Call `work` after each pause of this many seconds; `at_once` also before the first."""
         self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(seconds, work, at_once)))
+
+    def soon(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run something once, beside everything else."""
+        self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     async def stop(self) -> None:
         """End all of it; what is under way is cancelled."""

@@ -200,9 +200,7 @@ async def test_time_spans(tmp_path: Path) -> None:
         await commit(peer, "g", 1)
         header = QueryConsumeTimeSpanHeader(topic="orders", group="g")
         answer = await peer.call(RequestCode.QUERY_CONSUME_TIME_SPAN, header)
-        spans = {
-            span.message_queue: span for span in ConsumeTimeSpans.decode(answer.body).consume_time_span_set
-        }
+        spans = {span.message_queue: span for span in ConsumeTimeSpans.decode(answer.body).consume_time_span_set}
         first, empty = spans[queue(0)], spans[queue(1)]
         assert 0 < first.min_time_stamp <= first.consume_time_stamp <= first.max_time_stamp
         assert first.delay_time >= 0

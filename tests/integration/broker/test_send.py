@@ -208,6 +208,7 @@ async def test_a_full_disk_is_answered_and_passes(tmp_path: Path) -> None:
             raise DiskFullError("no space left for the next file")
 
         broker.store.commit_log.room = full  # type: ignore[method-assign, assignment]
+        broker.store.commit_log.limit = -1
         answer = await peer.send("orders")
         assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
         assert "no space" in (answer.remark or "")

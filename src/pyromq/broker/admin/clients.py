@@ -1,5 +1,7 @@
 """Who is connected, and questions that only a client can answer: those are passed on to it and its answer back."""
 
+import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 from pyromq.broker.clients import Client
@@ -14,7 +16,7 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.errors import MessageError
+from pyromq.protocol.errors import MessageError, ProtocolError
 from pyromq.protocol.headers import (
     ConsumeMessageDirectlyHeader,
     GetConsumerConnectionListHeader,
@@ -25,11 +27,14 @@ from pyromq.protocol.headers import (
     InvokeBrokerToGetConsumerStatusHeader,
 )
 from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
 from pyromq.remoting import CallTimeout, Connection, Handler, RemotingError
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
+
+log = logging.getLogger(__name__)
 
 RELAY_TIMEOUT = 10.0
 STATUS_TIMEOUT = 5.0
@@ -135,25 +140,29 @@ class ClientAdmin:
         if group is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"no any consumer of group {header.group} is online")
         wanted = header.client_addr
-        table = {}
-        for member in list(group.members.values()):
-            if wanted and member.client_id != wanted:
-                continue
+        asked = [member for member in group.members.values() if not wanted or member.client_id == wanted]
+        for member in asked:
             if member.version < V3_0_7_SNAPSHOT:
                 raise Refused(
                     ResponseCode.SYSTEM_ERROR,
                     f"the client {member.client_id} does not support this, its version is too old",
                 )
-            question = GetConsumerStatusFromClientHeader(topic=header.topic, group=header.group)
-            try:
-                answer = await member.connection.request(
-                    Command.request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question), STATUS_TIMEOUT
-                )
-            except RemotingError:
-                continue
-            if answer.code == ResponseCode.SUCCESS and answer.body:
-                table[member.client_id] = ConsumerStatusBody.decode(answer.body).message_queue_table
+        question = GetConsumerStatusFromClientHeader(topic=header.topic, group=header.group)
+        answers = await asyncio.gather(*(self._status_of(member, question) for member in asked))
+        table = {member.client_id: answer for member, answer in zip(asked, answers, strict=True) if answer is not None}
         return request.reply(body=ConsumerStatusBody(consumer_table=table).encode())
+
+    @staticmethod
+    async def _status_of(member: Client, question: Header) -> dict[MessageQueue, int] | None:
+        """What one member answers; None when it does not, or not sensibly: the others shall be heard all the same."""
+        try:
+            request = Command.request(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, question)
+            answer = await member.connection.request(request, STATUS_TIMEOUT)
+            if answer.code == ResponseCode.SUCCESS and answer.body:
+                return ConsumerStatusBody.decode(answer.body).message_queue_table
+        except (RemotingError, ProtocolError) as error:
+            log.info("client %s did not tell its status: %s", member.client_id, error)
+        return None
 
     def _find(self, group: str, client_id: str) -> Client:
         live = self._broker.consumers.get(group)

@@ -174,7 +174,7 @@ class TopicAdmin:
 def page(table: dict[str, V], begin: int, size: int | None) -> dict[str, V]:
     """The entries of a table from the given one on, at most `size` of them. Raises Refused for negative numbers."""
     if begin < 0 or (size is not None and size < 0):
-        raise Refused(ResponseCode.INVALID_PARAMETER, f"a page begins at 0 or later and has a size, not {begin}, {size}")
+        raise Refused(ResponseCode.INVALID_PARAMETER, f"a page cannot begin at {begin} and have {size} entries")
     return dict(itertools.islice(table.items(), begin, begin + (size or len(table))))
 
 
@@ -187,7 +187,7 @@ def _filter_type(name: str) -> TopicFilterType:
 
 
 def _change(key: str, value: str) -> str:
-    """An attribute of a topic in a list as the text of a change: there the sign is part of the key, and may be absent."""
+    """An attribute of a topic in a list as a change: there the sign is part of the key, and may be absent."""
     return key if key.startswith("-") else f"+{key.removeprefix('+')}={value}"
 
 

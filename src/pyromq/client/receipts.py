@@ -1,11 +1,13 @@
 """From a broker's answer to a send result."""
 
+from msgspec import field
+
 from pyromq.client.errors import BrokerError
 from pyromq.client.outgoing import Outgoing
 from pyromq.client.results import SendResult, SendStatus
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import SendMessageResponseHeader
+from pyromq.protocol.headers import Header, Int, Long
 from pyromq.protocol.message import MessageQueue
 
 STATUSES = {
@@ -14,6 +16,19 @@ STATUSES = {
     int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
     int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
 }
+
+
+class _Receipt(Header, kw_only=True):
+    """`SendMessageResponseHeader` with the trace switch as text, which every answer carries: quicker to read."""
+
+    msg_id: str
+    queue_id: Int
+    queue_offset: Long
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    region: str | None = field(default=None, name="MSG_REGION")
+    trace_on: str | None = field(default=None, name="TRACE_ON")
 
 
 def send_result(outgoing: Outgoing, queue: MessageQueue, response: Command, retryable: frozenset[int]) -> SendResult:
@@ -30,7 +45,7 @@ def send_result(outgoing: Outgoing, queue: MessageQueue, response: Command, retr
             request="a send",
             retryable=response.code in retryable,
         )
-    header = response.header(SendMessageResponseHeader)
+    header = response.header(_Receipt)
     return SendResult(
         status=status,
         message_id=header.batch_uniq_id or outgoing.message_id,
@@ -39,6 +54,6 @@ def send_result(outgoing: Outgoing, queue: MessageQueue, response: Command, retr
         queue_offset=header.queue_offset,
         transaction_id=header.transaction_id,
         recall_handle=header.recall_handle,
-        region_id=header.msg_region or "DefaultRegion",
-        trace_on=header.trace_on is not False,
+        region_id=header.region or "DefaultRegion",
+        trace_on=header.trace_on != "false",
     )

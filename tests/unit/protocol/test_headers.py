@@ -3,7 +3,7 @@
 import json
 import re
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -240,6 +240,23 @@ def test_responses_with_all_and_with_usual_fields_agree() -> None:
     usual = PullMessageResponseHeader(suggest_which_broker_id=0, next_begin_offset=5, min_offset=0, max_offset=9)
     assert json.loads(usual.to_json()) == encode_header(usual)
     assert usual.to_json() == Header.to_json(usual)
+
+
+def test_quick_and_general_json_of_a_send_agree() -> None:
+    fields: dict[str, Any] = {
+        "producer_group": 'g"1',
+        "topic": "T\u00e9",
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 1,
+        "sys_flag": 0,
+        "born_timestamp": 1,
+        "flag": 0,
+    }
+    usual = fields | {"properties": "a\x01b\x02", "reconsume_times": 0, "unit_mode": False, "batch": True, "bname": "b"}
+    for values in (usual, fields, usual | {"max_reconsume_times": 3}, usual | {"ns": "N", "nsd": True}):
+        header = SendMessageV2Header(**values)
+        assert json.loads(header.to_json()) == encode_header(header)
 
 
 def test_required_false_is_not_missing() -> None:

@@ -43,6 +43,21 @@ class SendMessageV2Header(SendMessageHeader, kw_only=True):
     batch: bool | None = field(default=None, name="m")
     bname: str | None = field(default=None, name="n")
 
+    def to_json(self) -> str:
+        """Quicker for the fields that our own producer sets."""
+        properties, broker, retries = self.properties, self.bname, self.reconsume_times
+        unit, batch = self.unit_mode, self.batch
+        if properties is None or broker is None or retries is None or unit is None or batch is None:
+            return super().to_json()
+        if (self.max_reconsume_times, self.ns, self.nsd, self.oway, self.lo) != (None, None, None, None, None):
+            return super().to_json()
+        return (
+            f'{{"a":{quote(self.producer_group)},"b":{quote(self.topic)},"c":{quote(self.default_topic)},'
+            f'"d":"{self.default_topic_queue_nums}","e":"{self.queue_id}","f":"{self.sys_flag}",'
+            f'"g":"{self.born_timestamp}","h":"{self.flag}","i":{quote(properties)},"j":"{retries}",'
+            f'"k":"{"true" if unit else "false"}","m":"{"true" if batch else "false"}","n":{quote(broker)}}}'
+        )
+
 
 class SendMessageResponseHeader(Header, kw_only=True):
     """Answers every kind of send. Java clients fail without the first three, region and trace switch."""

@@ -12,7 +12,7 @@ from typing import Any, Self
 from pyromq.client import registry
 from pyromq.client.clock import Clock, within
 from pyromq.client.config import ProducerConfig
-from pyromq.client.delivery import Callback, deliver_outcome
+from pyromq.client.delivery import Callback, deliver, deliver_outcome
 from pyromq.client.detector import DETECTOR_PERIOD, Detector
 from pyromq.client.dispatch import Choice, Dispatch, Payload
 from pyromq.client.errors import ClientError, TooManyRequestsError
@@ -175,6 +175,10 @@ class Producer(QueryMethods):
         if callback is not None:
             task.add_done_callback(lambda done: deliver_outcome(self._instance.callbacks, callback, done))
         return task
+
+    def report(self, callback: "Callback[SendResult]", error: Exception) -> None:
+        """Tell a callback of a send that did not begin."""
+        deliver(self._instance.callbacks, callback, None, error)
 
     async def reserve(self, payload: Payload, seconds: float | None) -> int:
         """Wait for back-pressure permits ahead of `begin_send`. Raises TooManyRequestsError."""

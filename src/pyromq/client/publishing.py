@@ -11,6 +11,9 @@ from pyromq.client.selectors import Selector
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import Message, MessageQueue
 
+MAX_TOPICS = 10_000
+"""Topics that one producer keeps routes for; beyond it the one it has known longest is asked for again."""
+
 
 class Publishing:
     """Topics (by their name on the wire) and where they can be written."""
@@ -48,6 +51,8 @@ class Publishing:
         if info is not None:
             return info
         self._infos.setdefault(topic, PublishInfo())
+        if len(self._infos) > MAX_TOPICS:
+            del self._infos[next(iter(self._infos))]
         answers = (await self._instance.refresh_route(topic)).answers
         info = self._infos[topic]
         if not info.has_route and not info.usable:

@@ -164,7 +164,7 @@ class RouteUpdates:
         for consumer in host.consumers.values():
             if topic in consumer.subscribed_topics():
                 consumer.route_changed(topic, subscribe_queues(topic, route))
-        host.topology.routes[topic] = route
+        host.topology.remember(topic, route)
         log.info("route of topic %s updated: %d brokers", topic, len(route.broker_datas))
 
     async def _acquire(self, purpose: str) -> bool:

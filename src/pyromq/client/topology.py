@@ -10,6 +10,8 @@ from pyromq.client.routes import MASTER_ID, static_endpoints
 from pyromq.protocol.bodies import TopicRouteData
 from pyromq.protocol.message import MessageQueue
 
+MAX_ROUTES = 50_000
+
 
 class BrokerAddress(NamedTuple):
     """One broker process to read from; `version` is the last one its heartbeat answer carried, 0 if none did."""
@@ -39,6 +41,14 @@ class Topology:
             self.endpoints[topic] = endpoints
         else:
             self.endpoints.pop(topic, None)
+
+    def remember(self, topic: str, route: TopicRouteData) -> None:
+        """Keep a copy of a route; beyond the bound the one known longest goes."""
+        self.routes[topic] = route
+        if len(self.routes) > MAX_ROUTES:
+            oldest = next(iter(self.routes))
+            del self.routes[oldest]
+            self.endpoints.pop(oldest, None)
 
     def drop_offline(self) -> list[str]:
         """Forget addresses that no cached route mentions any more, and names left empty; returns the addresses."""

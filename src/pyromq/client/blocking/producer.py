@@ -154,7 +154,8 @@ class Producer(BlockingQueryMethods):
         except ClientError as error:
             outcome.set_exception(error)
             if callback is not None:
-                callback(None, error)
+                refusal, told = error, callback
+                loop.submit(lambda: self._producer.report(told, refusal))
             return outcome
         choice = Choice(queue, selector, arg)
         loop.submit(

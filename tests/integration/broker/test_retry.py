@@ -54,13 +54,15 @@ async def send_to_retry(peer: Peer, times: int, *, limit: int | None = None, gro
 
 
 async def first_message(peer: Peer, topic: str = "orders", **properties: str) -> ReceivedMessage:
-    await peer.stored(topic, **properties)
+    await peer.stored(topic, b"hello", **properties)
     (message,) = await peer.messages(topic)
     return message
 
 
-def limited(broker: Broker, **settings: int) -> None:
-    broker.groups.put(SubscriptionGroupConfig(group_name=GROUP, **settings))
+def limited(broker: Broker, *, retry_max_times: int = 16, retry_queue_nums: int = 1) -> None:
+    broker.groups.put(
+        SubscriptionGroupConfig(group_name=GROUP, retry_max_times=retry_max_times, retry_queue_nums=retry_queue_nums)
+    )
 
 
 async def test_a_message_sent_back_comes_again_later(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from pyromq.client.selectors import by_hash
 from pyromq.client.state import ServiceState
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import encode_batch, iter_batch
-from pyromq.protocol.bodies import HeartbeatData
+from pyromq.protocol.bodies import HeartbeatData, TopicQueueMappingInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.compression import CompressionType, decompress
@@ -790,6 +790,26 @@ async def test_ordered_topic_sends_to_its_configured_queues() -> None:
     cluster.routes["T"].order_topic_conf = "broker-b:1"
     producer = await cluster.producer()
     assert await producer.publish_queues("T") == [MessageQueue("T", "broker-b", 0)]
+
+
+@asyncio_test
+async def test_static_topic_sends_to_the_owner_of_the_queue() -> None:
+    # P-49
+    cluster = two_brokers()
+    cluster.routes["T"].topic_queue_mapping_by_broker = {
+        name: TopicQueueMappingInfo(
+            bname=name, epoch=1, curr_id_map={number: 0}, scope="__global__", topic="T", total_queues=2
+        )
+        for number, name in enumerate(("broker-a", "broker-b"))
+    }
+    producer = await cluster.producer()
+    queues = await producer.publish_queues("T")
+    assert queues == [MessageQueue("T", "__syslo__global__", number) for number in range(2)]
+    for queue, owner in zip(queues, ("broker-a", "broker-b"), strict=True):
+        result = await producer.send(Message("T", b"x"), queue=queue)
+        assert result.queue == queue
+        header, _ = cluster.brokers[owner].stored[-1]
+        assert (header.bname, header.queue_id) == (owner, queue.queue_id)
 
 
 # -- one-way

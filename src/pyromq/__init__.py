@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pyromq.errors import PyroMQError
 
 if TYPE_CHECKING:
+    from pyromq.client.blocking.admin import Admin
     from pyromq.client.blocking.producer import Producer, TransactionProducer
     from pyromq.client.blocking.pull_consumer import PullConsumer
     from pyromq.client.blocking.push_consumer import PushConsumer
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
         BrokerError,
         ClientError,
         NoRouteError,
+        PartialFailureError,
         RequestTimeout,
         SendFailedError,
         ServiceStateError,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "Admin",
     "AllocationStrategy",
     "Average",
     "AverageByCircle",
@@ -86,6 +89,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "pyromq.client.blocking.admin": ("Admin",),
     "pyromq.client.blocking.producer": ("Producer", "TransactionProducer"),
     "pyromq.client.blocking.pull_consumer": ("PullConsumer",),
     "pyromq.client.blocking.push_consumer": ("PushConsumer",),
@@ -107,6 +111,7 @@ _HOMES = {
         "BrokerError",
         "ClientError",
         "NoRouteError",
+        "PartialFailureError",
         "RequestTimeout",
         "SendFailedError",
         "ServiceStateError",

@@ -1,5 +1,6 @@
 """PyroMQ's clients for asyncio. `pyromq` has the same names for threads."""
 
+from pyromq.client.admin.admin import Admin
 from pyromq.client.config import ClientConfig, ProducerConfig
 from pyromq.client.consumer.allocation import (
     AllocationStrategy,
@@ -19,6 +20,7 @@ from pyromq.client.errors import (
     BrokerError,
     ClientError,
     NoRouteError,
+    PartialFailureError,
     RequestTimeout,
     SendFailedError,
     ServiceStateError,
@@ -34,6 +36,7 @@ from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 __all__ = [
+    "Admin",
     "AllocationStrategy",
     "Average",
     "AverageByCircle",

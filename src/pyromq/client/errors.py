@@ -5,9 +5,9 @@ Every public call raises `ClientError` or one of its children, whatever layer th
 was one, the broker concerned, and whether trying again can help.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pyromq.errors import PyroMQError
 
@@ -121,6 +121,26 @@ class TooManyRequestsError(ClientError):
     """The time of the call was used up, or a bound of the client was hit, before the request could be handed over."""
 
     retryable = True
+
+
+class PartialFailureError(ClientError):
+    """Something was asked of several servers and not all of them did it.
+
+    `done` holds the answers of those that did, `failed` the errors of the others, both by broker name or address.
+    """
+
+    def __init__(self, what: str, done: Mapping[str, Any], failed: Mapping[str, ClientError]) -> None:
+        self.done = dict(done)
+        self.failed = dict(failed)
+        reasons = "; ".join(f"{name}: {error}" for name, error in self.failed.items())
+        first = next(iter(self.failed.values()))
+        super().__init__(
+            f"{what} failed on {len(self.failed)} of {len(self.done) + len(self.failed)}: {reasons}",
+            code=first.code,
+            remark=first.remark,
+            broker=next(iter(self.failed)),
+            retryable=any(error.retryable for error in self.failed.values()),
+        )
 
 
 class SendFailedError(ClientError):

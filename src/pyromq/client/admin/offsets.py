@@ -1,0 +1,249 @@
+"""Offsets of consumer groups: progress and lag, resets, clones, single offsets, time spans."""
+
+import functools
+from collections.abc import Iterable, Sequence
+
+from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
+from pyromq.client.admin.reach import Reaching, Target, as_client_errors
+from pyromq.client.errors import BrokerError
+from pyromq.client.routes import subscribe_queues
+from pyromq.protocol.bodies import (
+    ConsumeStats,
+    ConsumeStatsList,
+    ConsumeTimeSpans,
+    CorrectionOffsets,
+    OffsetWrapper,
+    QueueTimeSpan,
+    ResetOffsetBody,
+)
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.headers import (
+    CloneGroupOffsetHeader,
+    GetBrokerConsumeStatsHeader,
+    GetConsumeStatsHeader,
+    GetMaxOffsetHeader,
+    GetMaxOffsetResponseHeader,
+    InvokeBrokerToResetOffsetHeader,
+    QueryConsumerOffsetHeader,
+    QueryConsumerOffsetResponseHeader,
+    QueryConsumeTimeSpanHeader,
+    QueryCorrectionOffsetHeader,
+    SearchOffsetByTimestampHeader,
+    SearchOffsetByTimestampResponseHeader,
+    UpdateConsumerOffsetHeader,
+)
+from pyromq.protocol.message import MessageQueue
+
+END = -1
+"""As a time: the end of each queue."""
+STATS_PATIENCE = 3.0
+
+
+class OffsetMethods(Reaching):
+    """What `Admin` does with offsets of groups."""
+
+    async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
+        """Progress of a group as brokers report it, over all its topics or one. A queue without a stored offset shows
+        offset 0; `lag` tells the two apart."""
+        reach = self._reach()
+        parts = await reach.each(
+            f"reading the progress of group {group!r}",
+            await self._brokers(topic),
+            functools.partial(self._stats, group=group, topic=topic),
+        )
+        return merged_progress(parts.values())
+
+    async def lag(self, group: str, topic: str | None = None) -> GroupLag:
+        """How far a group is behind, queue by queue, of all its topics or one.
+
+        What cannot be told is None: a queue of which the group has stored no offset, a broker that did not answer.
+        """
+        reach = self._reach()
+        targets = await self._brokers(topic)
+
+        async def one(target: Target) -> tuple[ConsumeStats, set[MessageQueue]]:
+            stats = await self._stats(target, group=group, topic=topic)
+            doubtful = [queue for queue, seen in stats.offset_table.items() if seen.consumer_offset <= 0]
+            unknown = {queue for queue in doubtful if await self._stored(target, group, queue) is None}
+            return stats, unknown
+
+        answers, failed = await reach.try_each(targets, one)
+        if failed and not answers:
+            await reach.each(f"reading the lag of group {group!r}", targets, one)
+        rows = [
+            queue_lag(queue, seen, stored=queue not in unknown)
+            for stats, unknown in answers.values()
+            for queue, seen in stats.offset_table.items()
+        ]
+        if topic is not None and failed:
+            route = await reach.route(topic)
+            rows += [QueueLag(queue=queue) for queue in subscribe_queues(topic, route) if queue.broker_name in failed]
+        return GroupLag(
+            group=group,
+            queues=tuple(sorted(rows, key=lambda row: row.queue)),
+            consume_tps=sum(stats.consume_tps for stats, _ in answers.values()),
+            failed=failed,
+        )
+
+    async def broker_consume_stats(self, broker: str, *, ordered: bool = False) -> ConsumeStatsList:
+        """Progress of all groups on one broker; with `ordered` only in ordered topics."""
+        reach = self._reach()
+        header = GetBrokerConsumeStatsHeader(is_order=ordered)
+        code = RequestCode.GET_BROKER_CONSUME_STATS
+        return await reach.read(await reach.master(broker), code, ConsumeStatsList, header, patience=STATS_PATIENCE)
+
+    async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
+        """Where a group is in one queue; None when nothing is stored."""
+        return await self._stored(await self._reach().master(queue.broker_name), group, queue)
+
+    async def update_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
+        """Store an offset of a group that is not online; a consumer that runs would overwrite it."""
+        await self._store(await self._reach().master(queue.broker_name), group, queue, offset)
+
+    async def reset_offsets(
+        self, group: str, topic: str, timestamp_ms: int, *, force: bool = True
+    ) -> dict[MessageQueue, int]:
+        """Let a group go on, in every queue, from the first message stored at a time; where each queue goes on.
+
+        `timestamp_ms` -1 is the end. Without `force` queues only go backwards. Works online, and where the broker says
+        that no consumer is, on the stored offsets. Raises PartialFailureError when some brokers refused.
+        """
+        reach = self._reach()
+        header = InvokeBrokerToResetOffsetHeader(
+            group=group, topic=topic, timestamp=timestamp_ms, is_force=force, queue_id=-1
+        )
+
+        async def one(target: Target) -> dict[MessageQueue, int]:
+            try:
+                return await self._ask_reset(target, header)
+            except BrokerError as error:
+                if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
+                    raise
+            return await self._reset_stored(target, group, topic, timestamp_ms, force=force)
+
+        parts = await reach.each(f"resetting group {group!r} on {topic!r}", await reach.serving(topic), one)
+        return {queue: offset for part in parts.values() for queue, offset in sorted(part.items())}
+
+    async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
+        """Let a group go on from one offset of one queue. Raises BrokerError when the queue does not have it."""
+        header = InvokeBrokerToResetOffsetHeader(
+            group=group, topic=queue.topic, queue_id=queue.queue_id, offset=offset, timestamp=0, is_force=True
+        )
+        return await self._ask_reset(await self._reach().master(queue.broker_name), header)
+
+    async def skip_accumulated(self, group: str, topic: str, *, force: bool = True) -> dict[MessageQueue, int]:
+        """Let a group go on from the end of every queue; what waits is skipped."""
+        return await self.reset_offsets(group, topic, END, force=force)
+
+    async def clone_offsets(self, source: str, destination: str, topic: str, *, offline: bool = True) -> None:
+        """Put one group where another one is in a topic. Unless `offline`, only if the source subscribes to it now."""
+        reach = self._reach()
+        header = CloneGroupOffsetHeader(src_group=source, dest_group=destination, topic=topic, offline=offline)
+        await reach.each(
+            f"cloning offsets of group {source!r}",
+            await reach.serving(topic),
+            lambda target: reach.ask(target, RequestCode.CLONE_GROUP_OFFSET, header),
+        )
+
+    async def consume_time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
+        """Store times of the first and last message of every queue, and of the one the group has reached."""
+        reach = self._reach()
+        header = QueryConsumeTimeSpanHeader(topic=topic, group=group)
+        parts = await reach.each(
+            f"reading time spans of {topic!r}",
+            await reach.serving(topic),
+            lambda target: reach.read(target, RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpans, header),
+        )
+        spans = [span for part in parts.values() for span in part.consume_time_span_set]
+        return sorted(spans, key=lambda span: span.message_queue)
+
+    async def correction_offsets(
+        self, topic: str, group: str, *, without: Sequence[str] = ()
+    ) -> dict[MessageQueue, int]:
+        """The smallest offset over all groups of a topic but those in `without`, not below that of `group`."""
+        reach = self._reach()
+        header = QueryCorrectionOffsetHeader(topic=topic, compare_group=group, filter_groups=",".join(without) or None)
+        parts = await reach.each(
+            f"reading offsets of {topic!r}",
+            await reach.serving(topic),
+            lambda target: reach.read(target, RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, header),
+        )
+        return {
+            MessageQueue(topic, broker, queue_id): offset
+            for broker, part in parts.items()
+            for queue_id, offset in sorted(part.correction_offsets.items())
+        }
+
+    # -- inside
+
+    async def _brokers(self, topic: str | None) -> list[Target]:
+        """A group can have offsets on any broker; of one topic, only where that is."""
+        reach = self._reach()
+        return await reach.masters() if topic is None else await reach.serving(topic)
+
+    async def _stats(self, target: Target, *, group: str, topic: str | None) -> ConsumeStats:
+        header = GetConsumeStatsHeader(consumer_group=group, topic=topic)
+        code = RequestCode.GET_CONSUME_STATS
+        return await self._reach().read(target, code, ConsumeStats, header, patience=STATS_PATIENCE)
+
+    async def _stored(self, target: Target, group: str, queue: MessageQueue) -> int | None:
+        header = QueryConsumerOffsetHeader(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
+        )
+        try:
+            response = await self._reach().ask(target, RequestCode.QUERY_CONSUMER_OFFSET, header)
+        except BrokerError as error:
+            if error.code == ResponseCode.QUERY_NOT_FOUND:
+                return None
+            raise
+        with as_client_errors(target.name):
+            offset = response.header(QueryConsumerOffsetResponseHeader).offset
+        return offset if offset >= 0 else None
+
+    async def _store(self, target: Target, group: str, queue: MessageQueue, offset: int) -> None:
+        header = UpdateConsumerOffsetHeader(
+            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
+        )
+        await self._reach().ask(target, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+    async def _ask_reset(self, target: Target, header: InvokeBrokerToResetOffsetHeader) -> dict[MessageQueue, int]:
+        code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
+        return (await self._reach().read(target, code, ResetOffsetBody, header)).offset_table
+
+    async def _reset_stored(
+        self, target: Target, group: str, topic: str, timestamp_ms: int, *, force: bool
+    ) -> dict[MessageQueue, int]:
+        """For a group that nobody is online of: change the stored offsets, queue by queue."""
+        moved: dict[MessageQueue, int] = {}
+        stats = await self._stats(target, group=group, topic=topic)
+        for queue, seen in sorted(stats.offset_table.items()):
+            offset = await self._offset_at(target, queue, timestamp_ms)
+            if may_move(seen, offset, force=force):
+                await self._store(target, group, queue, offset)
+                moved[queue] = offset
+        return moved
+
+    async def _offset_at(self, target: Target, queue: MessageQueue, timestamp_ms: int) -> int:
+        reach = self._reach()
+        if timestamp_ms == END:
+            top = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
+            response = await reach.ask(target, RequestCode.GET_MAX_OFFSET, top)
+            return response.header(GetMaxOffsetResponseHeader).offset
+        at = SearchOffsetByTimestampHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
+        response = await reach.ask(target, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, at)
+        return response.header(SearchOffsetByTimestampResponseHeader).offset
+
+
+def may_move(seen: OffsetWrapper, offset: int, *, force: bool) -> bool:
+    """Whether a reset may take a queue there: backwards always, forwards only by force."""
+    return force or offset <= seen.consumer_offset
+
+
+def merged_progress(parts: Iterable[ConsumeStats]) -> ConsumeStats:
+    """Progress on several brokers as one table, in order of the queues."""
+    whole = ConsumeStats()
+    for part in parts:
+        whole.offset_table.update(part.offset_table)
+        whole.consume_tps += part.consume_tps
+    whole.offset_table = dict(sorted(whole.offset_table.items()))
+    return whole

@@ -1,0 +1,218 @@
+"""How admin calls reach brokers and name servers: one of them, those of a topic or cluster, or all in parallel.
+
+Names are those on the wire: nothing here adds or strips a namespace. Every fault leaves as `ClientError` or a child;
+when several servers are asked, `PartialFailureError` keeps what the others answered.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError
+from pyromq.client.instance import ClientInstance
+from pyromq.client.routes import MASTER_ID
+from pyromq.client.sending import transport_error
+from pyromq.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.headers import Header
+from pyromq.remoting import RemotingError
+
+T = TypeVar("T")
+B = TypeVar("B", bound=Body)
+
+PARALLEL = 64
+"""Requests of one admin client that are under way at a time."""
+
+
+class Target(NamedTuple):
+    """A broker process: the name that results show it under, and its address."""
+
+    name: str
+    address: str
+
+
+@contextmanager
+def as_client_errors(peer: str) -> Iterator[None]:
+    """Turn faults of the transport and of what a peer wrote into errors of the client's family."""
+    try:
+        yield
+    except RemotingError as error:
+        raise transport_error(error, peer) from error
+    except ProtocolError as error:
+        raise ClientError(f"answer of {peer} cannot be read: {error}", broker=peer) from error
+
+
+class Reach:
+    """The servers that one admin client can ask."""
+
+    def __init__(self, instance: ClientInstance, timeout: float) -> None:
+        self.instance = instance
+        self.timeout = timeout
+        self._room = asyncio.Semaphore(PARALLEL)
+
+    # -- one server
+
+    async def ask(
+        self,
+        target: Target,
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        body: bytes = b"",
+        patience: float = 1.0,
+    ) -> Command:
+        """A broker's successful answer; `patience` multiplies the time-out. Raises BrokerError, TransportError."""
+        command = Command.request(code, header, body=body)
+        with as_client_errors(target.name):
+            return await self.instance.invoke(
+                self.instance.vip(target.address), command, self.timeout * patience, broker=target.name
+            )
+
+    async def read(
+        self,
+        target: Target,
+        code: RequestCode,
+        answer: type[B],
+        header: Header | None = None,
+        *,
+        patience: float = 1.0,
+    ) -> B:
+        """`ask`, and the body of the answer."""
+        response = await self.ask(target, code, header, patience=patience)
+        with as_client_errors(target.name):
+            return answer.decode(response.body)
+
+    async def ask_name_server(self, code: RequestCode, header: Header | None = None) -> Command:
+        """The successful answer of whichever name server answers first."""
+        command = Command.request(code, header)
+        with as_client_errors("name server"):
+            response = await self.instance.call_name_server(command)
+        if response.code != ResponseCode.SUCCESS:
+            broker = self.instance.name_servers.current
+            raise BrokerError(response.code, response.remark, broker=broker, request=command.name)
+        return response
+
+    async def read_name_server(self, code: RequestCode, answer: type[B], header: Header | None = None) -> B:
+        """`ask_name_server`, and the body of the answer."""
+        response = await self.ask_name_server(code, header)
+        with as_client_errors("name server"):
+            return answer.decode(response.body)
+
+    # -- several
+
+    async def each(self, what: str, targets: Iterable[Target], work: Callable[[Target], Awaitable[T]]) -> dict[str, T]:
+        """Do the work for all targets in parallel; the results by target name.
+
+        Raises PartialFailureError when some failed, or the very error when the only target did.
+        """
+        done, failed = await self.try_each(targets, work)
+        if failed:
+            if not done and len(failed) == 1:
+                raise next(iter(failed.values()))
+            raise PartialFailureError(what, done, failed)
+        return done
+
+    async def try_each(
+        self, targets: Iterable[Target], work: Callable[[Target], Awaitable[T]]
+    ) -> tuple[dict[str, T], dict[str, ClientError]]:
+        """What `each` does, with the failures beside the results instead of raised."""
+        done: dict[str, T] = {}
+        failed: dict[str, ClientError] = {}
+
+        async def one(target: Target) -> None:
+            async with self._room:
+                try:
+                    with as_client_errors(target.name):
+                        done[target.name] = await work(target)
+                except ClientError as error:
+                    failed[target.name] = error
+
+        ordered = sorted(set(targets))
+        await asyncio.gather(*map(one, ordered))
+        names = [target.name for target in ordered]
+        return {n: done[n] for n in names if n in done}, {n: failed[n] for n in names if n in failed}
+
+    async def each_name_server(
+        self, what: str, code: RequestCode, header: Header | None = None, *, body: bytes = b""
+    ) -> dict[str, Command]:
+        """Ask all name servers, since they do not tell each other anything; the answers by address."""
+        addresses = self.instance.name_servers.addresses
+        if not addresses:
+            raise ClientError("no name server address is known", code=ErrorCode.NO_NAME_SERVER)
+
+        async def one(target: Target) -> Command:
+            command = Command.request(code, header, body=body)
+            with as_client_errors(target.name):
+                return await self.instance.invoke(target.address, command, self.timeout)
+
+        return await self.each(what, (Target(address, address) for address in addresses), one)
+
+    # -- which ones
+
+    async def cluster(self) -> ClusterInfo:
+        """All brokers that the name servers know."""
+        return await self.read_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
+
+    async def masters(self, *, broker: str | None = None, cluster: str | None = None) -> list[Target]:
+        """The master of a broker (by name or `host:port`), those of a cluster, or with neither all there are.
+
+        Raises ClientError for both at once, and when there is none.
+        """
+        if broker is not None and cluster is not None:
+            raise ClientError(f"give a broker ({broker!r}) or a cluster ({cluster!r}), not both")
+        if broker is not None and ":" in broker:
+            return [Target(broker, broker)]
+        found = chosen_masters(await self.cluster(), broker=broker, cluster=cluster)
+        if not found:
+            wanted = f"broker {broker!r}" if broker else f"cluster {cluster!r}" if cluster else "any cluster"
+            raise ClientError(
+                f"the name servers know no master of {wanted}", code=ErrorCode.BROKER_NOT_EXIST, broker=broker
+            )
+        return found
+
+    async def master(self, broker: str) -> Target:
+        """The one master of a broker name, or the process at an address."""
+        return (await self.masters(broker=broker))[0]
+
+    async def route(self, topic: str) -> TopicRouteData:
+        """Where a topic is. Raises NoRouteError."""
+        with as_client_errors("name server"):
+            route, answers = await self.instance.fetch_route(topic)
+        if route is None:
+            raise NoRouteError(topic, answers)
+        return route
+
+    async def serving(self, topic: str) -> list[Target]:
+        """A process of every broker that has the topic: the master, or while there is none the first slave."""
+        return [
+            Target(broker.broker_name, broker.broker_addrs[min(broker.broker_addrs)])
+            for broker in (await self.route(topic)).broker_datas
+            if broker.broker_addrs
+        ]
+
+
+def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str | None = None) -> list[Target]:
+    """The masters that a broker name or a cluster name selects, in order of their names."""
+
+    def wanted(data: BrokerData) -> bool:
+        if broker is not None:
+            return data.broker_name == broker
+        return cluster is None or data.broker_name in info.cluster_addr_table.get(cluster, ())
+
+    return sorted(
+        Target(data.broker_name, data.broker_addrs[MASTER_ID])
+        for data in info.broker_addr_table.values()
+        if MASTER_ID in data.broker_addrs and wanted(data)
+    )
+
+
+class Reaching:
+    """Base of the subjects: each is a set of methods of `Admin`."""
+
+    def _reach(self) -> Reach:
+        """Where requests go. Raises ServiceStateError unless the admin client runs."""
+        raise NotImplementedError

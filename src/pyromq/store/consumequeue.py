@@ -135,6 +135,14 @@ class ConsumeQueue:
         if max_offset < self.max_offset:
             self._cut(max(max_offset, self.first_offset))
 
+    def skip_to(self, max_offset: int) -> None:
+        """Go on numbering at an offset, because the messages up to it are gone. Raises DiskFullError."""
+        if max_offset > self.max_offset:
+            per_file = self._files.size // ENTRY_SIZE
+            if max_offset - self.max_offset > per_file:  # nothing in between is worth keeping
+                self.destroy()
+            self._fill(max_offset, -1)
+
     def correct_min(self, commit_log_min: int) -> None:
         """Set `min_offset` to the first entry whose record is still in the log; to `max_offset` when none is."""
         first = self._first_where(lambda offset, _: offset >= commit_log_min)

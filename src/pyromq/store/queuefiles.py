@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from pyromq.store.config import ENTRY_SIZE
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.files import file_name
 from pyromq.store.mapped import Bytes, sync_directory, translated
@@ -97,14 +96,29 @@ class QueueFiles:
         self._descriptors = descriptors
 
     def load(self) -> bool:
-        """Take what is in the directory; False when a part is missing, which is left out and can come from the log.
+        """Take what is in the directory; False when a part is missing or cut, which can come from the log.
 
-        Raises StoreFormatError when the files were written with another file size.
+        What does not follow the sound files without a gap is deleted. Raises StoreFormatError when the files were
+        written with another file size.
         """
-        starts = []
-        whole = True
+        lengths = self._lengths()
+        starts = sorted(lengths)
+        if not starts:
+            return True
+        self.first = self.end = starts[0]
+        for start in starts:
+            if start == self.end and lengths[start] == self.size:
+                self.end += self.size
+            else:
+                log.warning("%s is cut or behind a gap; deleted, its entries come from the log", self._path(start))
+                Path(self._path(start)).unlink()
+        return self.end == starts[-1] + self.size
+
+    def _lengths(self) -> dict[int, int]:
+        """The length of each file by its start."""
+        found: dict[int, int] = {}
         if not self.directory.is_dir():
-            return whole
+            return found
         with os.scandir(self.directory) as listing:
             for item in listing:
                 if not (item.name.isascii() and item.name.isdigit() and len(item.name) == _NAME_LENGTH):
@@ -116,26 +130,8 @@ class QueueFiles:
                         f"{item.path} has {length} bytes, but consume-queue files here have {self.size}: set the "
                         f"mappedFileSizeConsumeQueue it was written with, or delete {self.directory.parent.parent}"
                     )
-                if length < self.size:
-                    whole = False
-                    log.warning(
-                        "%s had been cut to %d bytes; stretched, what is missing comes from the log", item.path, length
-                    )
-                    os.truncate(item.path, length - length % ENTRY_SIZE)  # half an entry may look like a whole one
-                    os.truncate(item.path, self.size)
-                starts.append(start)
-        starts.sort()
-        if not starts:
-            return whole
-        self.first, self.end = starts[0], starts[0] + self.size
-        for start in starts[1:]:
-            if start == self.end:
-                self.end += self.size
-            else:
-                whole = False
-                log.warning("%s is behind a gap; deleted, its entries come from the log", self._path(start))
-                Path(self._path(start)).unlink()
-        return whole
+                found[start] = length
+        return found
 
     @property
     def exist(self) -> bool:

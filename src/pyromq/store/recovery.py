@@ -109,6 +109,8 @@ class Recovery:
         if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
             walker = self._walk_all()
         end = walker.position
+        if manifest is not None and (not clean or manifest.offset == end):
+            self._keep_numbering(manifest)
         excess += self._queues.truncate_to(end)
         if excess:  # they may have claimed to know records which they did not
             self._walk(start, end)
@@ -148,6 +150,13 @@ class Recovery:
                     behind = True
                 behind |= self._next_offset((topic, queue_id)) < end
         return behind
+
+    def _keep_numbering(self, manifest: Manifest) -> None:
+        """A queue that lost its files, and whose messages left the log before, must not begin at 0 again."""
+        for topic, queues in manifest.queues.items():
+            for queue_id, (_, end) in queues.items():
+                if self._next_offset((topic, queue_id)) < end and self._stalled is None:
+                    self._queues.get_or_create(topic, queue_id).skip_to(end)
 
     def _forget_manifest(self) -> None:
         """Queues are being rebuilt: should the store crash meanwhile, what is in them must not be taken for synced."""

@@ -246,7 +246,7 @@ def test_missing_cut_and_strange_files(tmp_path: Path, caplog: pytest.LogCapture
     names[3].write_bytes(names[3].read_bytes()[:47])
     again, whole = reopen(tmp_path)
     assert not whole
-    assert again.max_offset == 32
+    assert content(again) == list(range(30))
     assert "notes.txt is not a file of a consume queue" in caplog.text
     names[1].unlink()
     again, whole = reopen(tmp_path)

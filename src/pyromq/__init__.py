@@ -64,6 +64,7 @@ __all__ = [
     "MessageQueue",
     "NearbyRoom",
     "NoRouteError",
+    "PartialFailureError",
     "OrderlyContext",
     "Producer",
     "ProducerConfig",

@@ -55,6 +55,7 @@ __all__ = [
     "MessageQueue",
     "NearbyRoom",
     "NoRouteError",
+    "PartialFailureError",
     "OrderlyContext",
     "Producer",
     "ProducerConfig",

@@ -74,9 +74,14 @@ class ConcurrentConsumption:
         except TimeoutError:
             log.warning("%d failed batches were not sent back in time", len(self._tasks))
 
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+        self._workers.stop()
+
     async def close(self, grace: float) -> None:
         """Let what runs finish, within the grace, and its failed messages be sent back."""
-        self._closed = True
+        self.stop()
         started = self._clock.monotonic()
         await self._workers.close(grace)
         await self.settled(max(0.0, grace - (self._clock.monotonic() - started)))

@@ -96,9 +96,14 @@ class OrderlyConsumption:
         except TimeoutError:
             log.warning("ordered batches were still running after %g s", seconds)
 
+    def stop(self) -> None:
+        """Start nothing more."""
+        self._closed = True
+        self._workers.stop()
+
     async def close(self, grace: float) -> None:
         """Let the batches that run finish within the grace."""
-        self._closed = True
+        self.stop()
         started = self._clock.monotonic()
         await self._workers.close(grace)
         # The results of those calls are dealt with by the lanes.

@@ -389,6 +389,7 @@ class PushConsumer(Consumer):
     async def _stop_work(self, grace: float) -> None:
         if self._rebalance is None:
             return
+        self._consumption.stop()
         await self._schedule.stop()
         await self._rebalance.stop()
         await self._pulling.stop_all()

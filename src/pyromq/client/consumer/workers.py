@@ -101,12 +101,16 @@ class Workers:
         self.submit(Job(messages, context, settle, lambda: not outcome.done() and begin()))
         return await outcome
 
-    async def close(self, grace: float) -> bool:
-        """Start nothing more and wait up to `grace` seconds for what runs; whether all of it ended."""
+    def stop(self) -> None:
+        """Start nothing more; what waits is called off."""
         self._closing = True
         waiting, self._waiting = self._waiting, deque()
         for job in waiting:
             job.done(None)
+
+    async def close(self, grace: float) -> bool:
+        """Stop, and wait up to `grace` seconds for what runs; whether all of it ended."""
+        self.stop()
         ended = True
         try:
             await within(self._clock, grace, self._idle.wait())

@@ -1,0 +1,1 @@
+"""Consumers without sockets and sleeps."""

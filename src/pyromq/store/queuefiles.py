@@ -4,6 +4,7 @@ Ten thousand queues must fit into a few hundred descriptors, and a map costs one
 a shared cache, files have their full length from the start (sparse), and a full disk is an error of the write itself.
 """
 
+import ctypes
 import errno
 import logging
 import os
@@ -21,14 +22,15 @@ log = logging.getLogger(__name__)
 
 _NAME_LENGTH = 20
 _BLOCK = 1 << 16
-_MANY = 64  # files above which one sync of everything is quicker than one for each
+_MANY = 64  # files above which one sync of the file system is quicker than one for each
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_files(paths: Iterable[str]) -> None:
     """Put files, and the directory entries by which they are found, on disk. For any thread. Raises OSError."""
     paths = list(paths)
-    if len(paths) > _MANY:
-        os.sync()  # reports no errors, so each file is still asked below, at little cost
+    if len(paths) > _MANY and hasattr(_libc, "syncfs"):
+        sync_file_system(paths[0])  # each file is still asked below, which costs little then and reports errors
     directories = set()
     for path in paths:
         try:
@@ -45,6 +47,19 @@ def sync_files(paths: Iterable[str]) -> None:
     for directory in directories:
         with suppress(FileNotFoundError):
             sync_directory(directory)
+
+
+def sync_file_system(path: str) -> None:
+    """Put everything on disk that the file system of a file has to write (Linux only). Raises OSError."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if _libc.syncfs(fd) != 0:
+            raise OSError(ctypes.get_errno(), "the file system cannot be synced", path)
+    finally:
+        os.close(fd)
 
 
 class Descriptors:
@@ -186,9 +201,9 @@ class QueueFiles:
                     raise
                 return  # nothing but a hole from here on
             block = os.pread(fd, min(_BLOCK, self.size - at), at)
-            if block.count(0) != len(block):
+            if stale := len(block.rstrip(b"\0")):  # no more than that, since writing zeros takes blocks too
                 self.touched.add(path)
-                write_at(fd, bytes(len(block)), at, Path(path))
+                write_at(fd, bytes(stale), at, Path(path))
             at += len(block)
 
     def delete_first(self) -> None:

@@ -75,7 +75,7 @@ class PowerCut:
 
         patch.setattr(os, "fdatasync", self._sync)
         patch.setattr(os, "fsync", self._sync)
-        patch.setattr(os, "sync", self._sync_all)
+        patch.setattr("pyromq.store.queuefiles.sync_file_system", lambda _: self._sync_all())
         patch.setattr(Path, "unlink", forgetting)
         use_one_thread(patch)
         self._sync_all()  # what there is already was there before

@@ -79,6 +79,7 @@ ONS_API_PERMISSION_GROUP: Final = "CID_ONSAPI_PERMISSION"
 ONS_API_OWNER_GROUP: Final = "CID_ONSAPI_OWNER"
 ONS_API_PULL_GROUP: Final = "CID_ONSAPI_PULL"
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
+REVIVE_GROUP: Final = "CID_RMQ_SYS_REVIVE_GROUP"
 
 SYSTEM_GROUPS: Final = frozenset(
     {
@@ -120,6 +121,11 @@ def dlq_topic(group: str) -> str:
 def reply_topic(cluster: str) -> str:
     """Where replies to requests are sent."""
     return cluster + REPLY_TOPIC_SUFFIX
+
+
+def revive_topic(cluster: str) -> str:
+    """Where a broker notes what pop consumers were given and what they acknowledged."""
+    return f"{SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}"
 
 
 def is_retry_topic(topic: str) -> bool:

@@ -2,6 +2,9 @@
 
 import asyncio
 import functools
+import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -55,6 +58,21 @@ def standalone_beside(path: Path, **settings: str) -> Iterator[Standalone]:
     finally:
         loop.call(server.stop)
         loop.stop()
+
+
+@contextmanager
+def standalone_process(path: Path) -> Iterator[str]:
+    """The same in a process of its own, for tests that count what this one holds; gives the name server's address."""
+    command = [sys.executable, "-c", "from pyromq.cli import main; main()", "standalone", "--data", str(path), "--json"]
+    ports = ["--namesrv-port", "0", "--broker-port", "0", "--http-port", "0"]
+    with subprocess.Popen([*command, *ports], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, f"the server did not start; its exit code is {process.wait(LIMIT)}"
+            yield json.loads(line)["namesrv"]
+        finally:
+            process.terminate()
 
 
 class Cluster:

@@ -10,7 +10,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 from pyromq import Message, Producer, SendResult, SendStatus
-from tests.integration.client.clusters import LIMIT, standalone_beside
+from tests.integration.client.clusters import LIMIT, standalone_beside, standalone_process
 
 
 def test_threads_share_a_producer(tmp_path: Path) -> None:
@@ -68,24 +68,25 @@ def descriptors() -> int:
 
 
 def test_starts_and_stops_leave_nothing(tmp_path: Path, long_run: bool) -> None:
-    """No growth in threads and file descriptors; the servers run all the time."""
-    with standalone_beside(tmp_path) as server:
+    """No growth in threads, file descriptors or memory; the servers run all the time, in another process."""
+    with standalone_process(tmp_path) as namesrv:
 
         def once() -> None:
-            with Producer("PG", namesrv=server.namesrv_address, enable_trace=True) as producer:
+            with Producer("PG", namesrv=namesrv, enable_trace=True) as producer:
                 producer.send(Message("orders", b"x"), timeout=LIMIT)
                 producer.send_async(Message("orders", b"x"), lambda *_: None, timeout=LIMIT).result(LIMIT)
 
         for _ in range(3):
             once()
         gc.collect()
-        threads = threading.active_count()
-        open_before = descriptors()
-        for _ in range(200 if long_run else 20):
+        threads, files, objects = threading.active_count(), descriptors(), len(gc.get_objects())
+        rounds = 200 if long_run else 20
+        for _ in range(rounds):
             once()
         gc.collect()
-        assert threading.active_count() <= threads
-        assert descriptors() <= open_before + 2
+        assert threading.active_count() == threads
+        assert descriptors() <= files
+        assert len(gc.get_objects()) - objects < 10 * rounds
 
 
 def test_unclosed_producer_does_not_hold_the_process(tmp_path: Path) -> None:

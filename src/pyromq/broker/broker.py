@@ -338,3 +338,4 @@ class Broker:
 
     def _connection_closed(self, connection: Connection) -> None:
         self.heartbeats.connection_closed(connection)
+        self.park.forget(connection)

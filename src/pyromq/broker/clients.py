@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from pyromq.broker.errors import Refused
 from pyromq.protocol.bodies import (
     ConsumeFromWhere,
     ConsumerData,
@@ -15,6 +16,7 @@ from pyromq.protocol.bodies import (
     MessageModel,
     SubscriptionData,
 )
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.language import Language
 from pyromq.remoting import Connection
 
@@ -158,8 +160,11 @@ class Consumers:
 class Producers:
     """Producer groups with at least one member."""
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    def __init__(self, clock: Callable[[], int], *, max_groups: int = 50_000) -> None:
         self._clock = clock
+        self._max_groups = max_groups
+        self.refused = 0
+        """How often the bound was met."""
         self._groups: dict[str, dict[Connection, Client]] = {}
         self._by_client_id: dict[str, Connection] = {}
         self._turn = itertools.count()
@@ -182,7 +187,14 @@ class Producers:
             yield from members.values()
 
     def register(self, group: str, client: Client) -> None:
-        """Enter or refresh a member."""
+        """Enter or refresh a member. Raises Refused at the bound on groups."""
+        if group not in self._groups and len(self._groups) >= self._max_groups:
+            self.refused += 1
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                f"{len(self._groups)} producer groups are connected, which is maxGroups; "
+                "try again when some have left, or raise it",
+            )
         self._groups.setdefault(group, {})[client.connection] = client
         self._by_client_id[client.client_id] = client.connection
 

@@ -41,6 +41,8 @@ class Groups:
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
         self.version = DataVersion(timestamp=clock())
+        self.refused = 0
+        """How often the bound was met."""
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
@@ -67,7 +69,10 @@ class Groups:
         return len(self._table)
 
     def use(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration, made on first use when that is allowed; None otherwise."""
+        """The group's configuration, made on first use when that is allowed; None otherwise.
+
+        Raises Refused at the bound.
+        """
         known = self._table.get(group)
         if known is not None:
             return known
@@ -79,8 +84,8 @@ class Groups:
         except ValidationError:
             return None
         if len(self._table) >= self._config.max_groups:
-            log.warning("group %s is not created: maxGroups is %d", group, self._config.max_groups)
-            return None
+            self.refused += 1
+            raise self._full()
         created = SubscriptionGroupConfig(group_name=group)
         log.info("created consumer group %s on first use", group)
         self._table[group] = created
@@ -104,13 +109,17 @@ class Groups:
         """Add or replace several groups with one save. Raises Refused at the bound."""
         added = sum(group.group_name not in self._table for group in groups)
         if added and len(self._table) + added > self._config.max_groups:
-            raise Refused(
-                ResponseCode.SYSTEM_ERROR,
-                f"the broker has {len(self._table)} groups and maxGroups is {self._config.max_groups}: "
-                "delete groups that are not used, or raise it",
-            )
+            self.refused += 1
+            raise self._full()
         self._table.update({group.group_name: group for group in groups})
         self._save()
+
+    def _full(self) -> Refused:
+        return Refused(
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker has {len(self._table)} groups and maxGroups is {self._config.max_groups}: "
+            "delete groups that are not used or raise it, then try again",
+        )
 
     def delete(self, group: str) -> bool:
         """Forget a group; whether it was there."""

@@ -11,6 +11,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
 from pyromq.broker.topics import Topics
+from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies import CheckClientBody, ConsumerData, HeartbeatData, MessageModel
 from pyromq.protocol.codes import RequestCode
@@ -42,7 +43,7 @@ class Heartbeats:
         self._filters = filters
         self._clock = clock
         self.consumers = Consumers(clock, self._group_changed)
-        self.producers = Producers(clock)
+        self.producers = Producers(clock, max_groups=config.max_groups)
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -67,11 +68,20 @@ class Heartbeats:
     def _heartbeat(self, request: Command, connection: Connection) -> Command:
         data = HeartbeatData.decode(request.body)
         changed = data.heartbeat_fingerprint == 0
+        failure: PyroMQError | None = None
         for consumer in data.consumer_data_set:
-            changed |= self._register_consumer(data, consumer, self._client(data, request, connection))
+            try:
+                changed |= self._register_consumer(data, consumer, self._client(data, request, connection))
+            except PyroMQError as error:
+                failure = error
         for producer in data.producer_data_set:
-            names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
-            self.producers.register(producer.group_name, self._client(data, request, connection))
+            try:
+                names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
+                self.producers.register(producer.group_name, self._client(data, request, connection))
+            except PyroMQError as error:
+                failure = error
+        if failure is not None:
+            raise failure  # only now: one bad group must not cost a client the others
         return request.reply(header=HeartBeatResponseHeader(supports_heart_beat_v2=True, subscription_changed=changed))
 
     def _register_consumer(self, data: HeartbeatData, consumer: ConsumerData, client: Client) -> bool:

@@ -36,7 +36,7 @@ class HttpServer:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._server: asyncio.Server | None = None
-        self._open = 0
+        self._open: set[asyncio.StreamWriter] = set()
 
     async def start(self, host: str, port: int, tls: SSLContext | None = None) -> Address:
         """Listen; port 0 takes a free one. Raises ConnectError."""
@@ -47,17 +47,19 @@ class HttpServer:
         return Address(host, self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening. Does nothing when not started."""
+        """Stop listening and drop whoever is still there. Does nothing when not started."""
         server, self._server = self._server, None
         if server is not None:
             server.close()
+            for writer in self._open:
+                writer.transport.abort()
             await server.wait_closed()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open += 1
+        self._open.add(writer)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                if self._open > MAX_CONNECTIONS:
+                if len(self._open) > MAX_CONNECTIONS:
                     page = Page(b"too many connections, try again\n", status="503 Service Unavailable")
                     method = "GET"
                 else:
@@ -71,7 +73,7 @@ class HttpServer:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("an HTTP request was dropped: %s", error)
         finally:
-            self._open -= 1
+            self._open.discard(writer)
             writer.close()
 
     def _page(self, head: bytes) -> tuple[str, Page]:

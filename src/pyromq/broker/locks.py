@@ -6,22 +6,36 @@ free for others after `max_age`.
 
 from collections.abc import Callable, Iterable
 
+from pyromq.broker.errors import Refused
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue
 
 LOCK_MAX_AGE_MS = 60_000
+MAX_LOCKS = 1_000_000
 
 
 class QueueLocks:
     """Group → queue → (owner, time of the last lock call)."""
 
-    def __init__(self, clock: Callable[[], int], *, max_age: int = LOCK_MAX_AGE_MS) -> None:
+    def __init__(self, clock: Callable[[], int], *, max_age: int = LOCK_MAX_AGE_MS, capacity: int = MAX_LOCKS) -> None:
         self._clock = clock
         self._max_age = max_age
+        self._capacity = capacity
+        self.refused = 0
+        """How often the bound was met."""
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
 
+    def __len__(self) -> int:
+        return sum(map(len, self._groups.values()))
+
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock or renew each queue that is free, expired or already the client's; return those it holds now."""
+        """Lock or renew each queue that is free, expired or already the client's; return those it holds now.
+
+        Raises Refused when there would be too many locks.
+        """
         now = self._clock()
+        queues = set(queues)
+        self._check_room(len(queues - self._groups.get(group, {}).keys()))
         held = self._groups.setdefault(group, {})
         granted = set()
         for queue in queues:
@@ -32,6 +46,17 @@ class QueueLocks:
         if not held:
             del self._groups[group]
         return granted
+
+    def _check_room(self, more: int) -> None:
+        if more and len(self) + more > self._capacity:
+            self.drop_expired()
+        if more and (held := len(self)) + more > self._capacity:
+            self.refused += 1
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                f"{held} queue locks are held and {more} more would pass {self._capacity}; "
+                f"locks that are not renewed end after {self._max_age // 1000} s, try again then",
+            )
 
     def unlock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> None:
         """Release those of the queues that the client owns."""

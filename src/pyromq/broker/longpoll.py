@@ -16,7 +16,7 @@ SWEEP_INTERVAL_MS = 5_000
 class ParkedPull:
     """One waiting request: from which offset it waits, until when, what matches, and how to run it again."""
 
-    __slots__ = ("deadline", "key", "matches", "offset", "resume")
+    __slots__ = ("deadline", "key", "matches", "offset", "owner", "resume")
 
     def __init__(
         self,
@@ -25,12 +25,14 @@ class ParkedPull:
         deadline: int,
         matches: Callable[[int, Mapping[str, str]], bool],
         resume: Callable[[], None],
+        owner: object = None,
     ) -> None:
         self.key = key
         self.offset = offset
         self.deadline = deadline
         self.matches = matches
         self.resume = resume
+        self.owner = owner
 
 
 class PullPark:
@@ -41,36 +43,35 @@ class PullPark:
         self._max_offset = max_offset
         self._capacity = capacity
         self._by_queue: dict[QueueKey, dict[int, ParkedPull]] = {}
+        self._by_owner: dict[object, dict[int, ParkedPull]] = {}
         self._by_deadline: list[tuple[int, int, ParkedPull]] = []
         self._tickets = itertools.count()
         self._count = 0
         self._next_sweep = 0
+        self.refused = 0
+        """How often a pull found no place here."""
 
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def full(self) -> bool:
-        """Whether one more pull would pass the bound; it is then answered at once instead."""
-        return self._count >= self._capacity
-
-    def park(self, pull: ParkedPull) -> int:
-        """Keep the pull; returns a ticket for `forget`. The caller has checked `full`."""
+    def park(self, pull: ParkedPull) -> bool:
+        """Keep the pull; False, and counted, when there is no place for one more."""
+        if self._count >= self._capacity:
+            self.refused += 1
+            return False
         if len(self._by_deadline) > 2 * self._count + 1024:
             self._compact()
         ticket = next(self._tickets)
         self._by_queue.setdefault(pull.key, {})[ticket] = pull
+        self._by_owner.setdefault(pull.owner, {})[ticket] = pull
         heapq.heappush(self._by_deadline, (pull.deadline, ticket, pull))
         self._count += 1
-        return ticket
+        return True
 
-    def forget(self, key: QueueKey, ticket: int) -> None:
-        """Drop a pull whose connection is gone; a ticket that was resumed already is ignored."""
-        waiting = self._by_queue.get(key)
-        if waiting is not None and waiting.pop(ticket, None) is not None:
-            self._count -= 1
-            if not waiting:
-                del self._by_queue[key]
+    def forget(self, owner: object) -> None:
+        """Drop the pulls of a connection that is gone."""
+        for ticket, pull in list(self._by_owner.get(owner, {}).items()):
+            self._take(pull.key, [ticket])
 
     def arrived(self, key: QueueKey, max_offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
         """A message was dispatched: resume the pulls of its queue that wait below it and whose filter it matches."""
@@ -105,15 +106,28 @@ class PullPark:
             self._resume(key, list(waiting))
 
     def _resume(self, key: QueueKey, tickets: list[int]) -> None:
+        for pull in self._take(key, tickets):
+            pull.resume()
+
+    def _take(self, key: QueueKey, tickets: list[int]) -> list[ParkedPull]:
+        """Remove pulls of one queue; tickets that were taken already are ignored."""
         waiting = self._by_queue.get(key)
         if waiting is None:
-            return
-        pulls = [pull for ticket in tickets if (pull := waiting.pop(ticket, None)) is not None]
+            return []
+        pulls = []
+        for ticket in tickets:
+            pull = waiting.pop(ticket, None)
+            if pull is None:
+                continue
+            pulls.append(pull)
+            owned = self._by_owner[pull.owner]
+            del owned[ticket]
+            if not owned:
+                del self._by_owner[pull.owner]
         self._count -= len(pulls)
         if not waiting:
             del self._by_queue[key]
-        for pull in pulls:
-            pull.resume()
+        return pulls
 
     def _compact(self) -> None:
         """Drop the heap entries of pulls that were resumed before their deadline."""

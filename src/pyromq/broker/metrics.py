@@ -1,9 +1,12 @@
 """The broker's state as Prometheus metrics, under the names and labels of RocketMQ 5. Read at each scrape, never kept.
 
+What starts with `pyromq_` has no counterpart there: every bound of the broker is a gauge or counts in `pyromq_limits`.
+
 Lag is what a group has yet to consume of the topics it subscribes to or has offsets in. A group without any committed
 offset in a queue has no lag there that anybody could know, so it is left out rather than shown as zero.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -12,8 +15,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from pyromq.broker.clients import Client
 from pyromq.broker.stats import Stat
 from pyromq.protocol import names
+from pyromq.protocol.bodies import ConsumeType
 from pyromq.protocol.versions import version_name
 
 if TYPE_CHECKING:
@@ -22,6 +27,13 @@ if TYPE_CHECKING:
 _NODE = ("cluster", "node_type", "node_id")
 _STORAGE = (*_NODE, "storage_type", "storage_medium")
 _GROUP = (*_NODE, "topic", "consumer_group", "is_retry", "is_system")
+
+_CLIENT = (*_NODE, "language", "version", "protocol_type")
+_MODES = {
+    ConsumeType.CONSUME_PASSIVELY: "push",
+    ConsumeType.CONSUME_ACTIVELY: "pull",
+    ConsumeType.CONSUME_POP: "pop",
+}
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
@@ -64,6 +76,10 @@ class BrokerMetrics(Collector):
         yield self._gauge("rocketmq_topic_number", "Topics.", len(broker.topics))
         yield self._gauge("rocketmq_consumer_group_number", "Consumer groups.", len(broker.groups))
         yield self._gauge("pyromq_parked_pulls", "Pulls that wait for an arrival.", len(broker.park))
+        yield self._gauge("pyromq_queue_locks", "Queues locked by ordered consumers.", len(broker.locks))
+        yield self._gauge(
+            "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.waiting
+        )
 
     def _traffic(self) -> Iterator[Metric]:
         broker = self._broker
@@ -74,81 +90,81 @@ class BrokerMetrics(Collector):
             name = topic.topic_name
             count = broker.stats.total(Stat.TOPIC_PUT_NUMS, name)
             if count:
-                kind = topic.attributes.get("message.type", "NORMAL")
+                kind = topic.attributes.get("message.type", "normal").lower()
                 topic_labels = (*self._node, name, kind, _flag(broker.topics.is_system(name)))
                 messages_in.add_metric(topic_labels, count)
                 bytes_in.add_metric(topic_labels, broker.stats.total(Stat.TOPIC_PUT_SIZE, name))
         yield messages_in
         yield bytes_in
-        messages_out = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=_GROUP)
-        bytes_out = CounterMetricFamily("rocketmq_throughput_out", "Bytes delivered.", labels=_GROUP)
+        labels = (*_NODE, "topic", "consumer_group", "is_system")
+        messages_out = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=labels)
+        bytes_out = CounterMetricFamily("rocketmq_throughput_out", "Bytes delivered.", labels=labels)
         for key, count in broker.stats.totals(Stat.GROUP_GET_NUMS):
             topic_name, _, group = key.partition("@")
-            values = self._group_labels(topic_name, group)
+            values = (*self._node, topic_name, group, _flag(self._is_system(topic_name, group)))
             messages_out.add_metric(values, count)
             bytes_out.add_metric(values, broker.stats.total(Stat.GROUP_GET_SIZE, key))
         yield messages_out
         yield bytes_out
-        to_dlq = CounterMetricFamily("rocketmq_send_to_dlq_messages", "Messages given up.", labels=_GROUP)
+        to_dlq = CounterMetricFamily("rocketmq_send_to_dlq_messages", "Messages given up.", labels=labels)
         for key, count in broker.stats.totals(Stat.DLQ_PUT_NUMS):
             topic_name, _, group = key.partition("@")
-            to_dlq.add_metric(self._group_labels(topic_name, group), count)
+            to_dlq.add_metric((*self._node, topic_name, group, _flag(self._is_system(topic_name, group))), count)
         yield to_dlq
 
     def _connections(self) -> Iterator[Metric]:
-        producers = GaugeMetricFamily(
-            "rocketmq_producer_connections", "Connected producers.", labels=(*_NODE, "language", "version")
-        )
-        counts: dict[tuple[str, str], int] = {}
-        for member in self._broker.producers.clients():
-            key = (_name(member.language), version_name(member.version))
-            counts[key] = counts.get(key, 0) + 1
-        for key, count in counts.items():
-            producers.add_metric((*self._node, *key), count)
+        producers = GaugeMetricFamily("rocketmq_producer_connections", "Connected producers.", labels=_CLIENT)
+        for values, count in Counter(map(_client, self._broker.producers.clients())).items():
+            producers.add_metric((*self._node, *values), count)
         yield producers
         consumers = GaugeMetricFamily(
             "rocketmq_consumer_connections",
             "Connected consumers.",
-            labels=(*_NODE, "consumer_group", "language", "version", "consume_mode"),
+            labels=(*_CLIENT, "consumer_group", "consume_mode", "is_system"),
         )
         for group in self._broker.consumers:
-            counts = {}
-            for member in group.members.values():
-                key = (_name(member.language), version_name(member.version))
-                counts[key] = counts.get(key, 0) + 1
-            for key, count in counts.items():
-                consumers.add_metric((*self._node, group.name, *key, group.consume_type.value), count)
+            mode = _MODES.get(group.consume_type, "push")
+            system = _flag(names.is_system_group(group.name))
+            for values, count in Counter(map(_client, group.members.values())).items():
+                consumers.add_metric((*self._node, *values, group.name, mode, system), count)
         yield consumers
 
     def _lag(self) -> Iterator[Metric]:
-        messages = GaugeMetricFamily("rocketmq_consumer_lag_messages", "Messages not consumed yet.", labels=_GROUP)
-        latency = GaugeMetricFamily(
-            "rocketmq_consumer_lag_latency", "Age of the oldest message not consumed yet, in ms.", labels=_GROUP
-        )
-        inflight = GaugeMetricFamily(
-            "rocketmq_consumer_inflight_messages", "Messages pulled but not committed.", labels=_GROUP
-        )
         broker = self._broker
-        now = broker.clock()
+        facts = (
+            ("rocketmq_consumer_lag_messages", "Messages not consumed yet."),
+            ("rocketmq_consumer_lag_latency_milliseconds", "Age of the oldest message not consumed yet."),
+            ("rocketmq_consumer_inflight_messages", "Messages pulled but not committed."),
+            ("rocketmq_consumer_ready_messages", "Messages not pulled yet."),
+            ("rocketmq_consumer_queueing_latency_milliseconds", "Age of the oldest message not pulled yet."),
+        )
+        gauges = [GaugeMetricFamily(name, doc, labels=_GROUP) for name, doc in facts]
         for topic, group in broker.offsets.pairs():
             if topic not in broker.topics:
                 continue
-            lag = oldest = flying = 0
-            for queue_id, offset in broker.offsets.queues(group, topic).items():
-                behind = max(0, broker.store.max_offset(topic, queue_id) - offset)
-                lag += behind
-                pulled = broker.offsets.pull_offset(group, topic, queue_id)
-                flying += max(0, pulled - offset) if pulled is not None else 0
-                if behind:
-                    stored = broker.store.store_time(topic, queue_id, offset)
-                    oldest = max(oldest, now - stored if stored > 0 else 0)
-            values = self._group_labels(topic, group)
-            messages.add_metric(values, lag)
-            latency.add_metric(values, oldest)
-            inflight.add_metric(values, flying)
-        yield messages
-        yield latency
-        yield inflight
+            system = _flag(self._is_system(topic, group))
+            values = (*self._node, topic, group, _flag(names.is_retry_topic(topic)), system)
+            for gauge, value in zip(gauges, self._lag_of(topic, group), strict=True):
+                gauge.add_metric(values, value)
+        yield from gauges
+
+    def _lag_of(self, topic: str, group: str) -> tuple[int, int, int, int, int]:
+        """Lag, its age, in flight, ready, its age: messages over all queues, ages of the oldest one in any."""
+        broker = self._broker
+        lag = age = flying = ready = waiting = 0
+        for queue_id, offset in broker.offsets.queues(group, topic).items():
+            end = broker.store.max_offset(topic, queue_id)
+            pulled = min(max(broker.offsets.pull_offset(group, topic, queue_id) or 0, offset), end)
+            lag += max(0, end - offset)
+            flying += max(0, pulled - offset)
+            ready += end - pulled
+            age = max(age, self._age(topic, queue_id, offset) if end > offset else 0)
+            waiting = max(waiting, self._age(topic, queue_id, pulled) if end > pulled else 0)
+        return lag, age, flying, ready, waiting
+
+    def _age(self, topic: str, queue_id: int, offset: int) -> int:
+        stored = self._broker.store.store_time(topic, queue_id, offset)
+        return max(0, self._broker.clock() - stored) if stored > 0 else 0
 
     def _transactions(self) -> Iterator[Metric]:
         broker, labels = self._broker, (*_NODE, "topic", "is_system")
@@ -174,7 +190,7 @@ class BrokerMetrics(Collector):
         values = (*self._node, "local", "disk")
         earliest = store.earliest_time()
         facts = (
-            ("rocketmq_storage_size", "Bytes of the log.", store.max_physical_offset - store.min_physical_offset),
+            ("rocketmq_storage_size_bytes", "Bytes of the log.", store.max_physical_offset - store.min_physical_offset),
             (
                 "rocketmq_storage_flush_behind_bytes",
                 "Bytes of the log not on disk yet.",
@@ -182,8 +198,8 @@ class BrokerMetrics(Collector):
             ),
             ("rocketmq_storage_dispatch_behind_bytes", "Bytes not in queues yet.", store.dispatch_behind),
             (
-                "rocketmq_storage_message_reserve_time",
-                "Age of the oldest message kept, in ms.",
+                "rocketmq_storage_message_reserve_time_milliseconds",
+                "Age of the oldest message kept.",
                 self._broker.clock() - earliest if earliest > 0 else 0,
             ),
         )
@@ -193,7 +209,8 @@ class BrokerMetrics(Collector):
             yield gauge
 
     def _transport(self) -> Iterator[Metric]:
-        stats = self._broker.server.stats
+        broker = self._broker
+        stats = broker.server.stats
         yield self._gauge("pyromq_connections", "Open connections.", stats.connections)
         yield self._gauge("pyromq_requests_in_flight", "Requests not answered yet.", stats.requests_in_flight)
         refused = CounterMetricFamily("pyromq_limits", "How often a limit was met.", labels=(*_NODE, "limit"))
@@ -204,18 +221,24 @@ class BrokerMetrics(Collector):
             ("idle", stats.closed_idle),
             ("malformed", stats.closed_malformed),
             ("slow", stats.closed_slow),
+            ("parked_pulls", broker.park.refused),
+            ("topics", broker.topics.refused),
+            ("groups", broker.groups.refused),
+            ("producer_groups", broker.producers.refused),
+            ("queue_locks", broker.locks.refused),
+            ("waiting_messages", broker.sender.busy),
         ):
             refused.add_metric((*self._node, limit), count)
         yield refused
 
-    def _group_labels(self, topic: str, group: str) -> tuple[str, ...]:
-        system = self._broker.topics.is_system(topic) or names.is_system_group(group)
-        return (*self._node, topic, group, _flag(names.is_retry_topic(topic)), _flag(system))
+    def _is_system(self, topic: str, group: str) -> bool:
+        return self._broker.topics.is_system(topic) or names.is_system_group(group)
 
 
 def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _name(language: object) -> str:
-    return getattr(language, "name", "UNKNOWN").lower()
+def _client(member: Client) -> tuple[str, str, str]:
+    language = member.language.name if member.language is not None else "unknown"
+    return language.lower(), version_name(member.version).lower(), "remoting"

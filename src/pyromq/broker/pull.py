@@ -108,7 +108,7 @@ class Puller:
             low = self._store.min_offset(header.topic, header.queue_id)
             high = self._store.max_offset(header.topic, header.queue_id)
             return self._answer(pull, GetResult(GetStatus.OFFSET_RESET, reset, low, high))
-        if header.sys_flag & COMMIT_OFFSET:
+        if header.sys_flag & COMMIT_OFFSET and header.commit_offset >= 0:
             self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return self._run(pull, may_park=bool(header.sys_flag & SUSPEND))
 
@@ -122,7 +122,7 @@ class Puller:
             tag_filter=pull.filter.entry,
             record_filter=pull.filter.record,
         )
-        if may_park and self._code(header, result) == ResponseCode.PULL_NOT_FOUND and not self._park.full:
+        if may_park and self._code(header, result) == ResponseCode.PULL_NOT_FOUND:
             self._suspend(pull)
             return None
         return self._answer(pull, result)
@@ -133,9 +133,15 @@ class Puller:
         hold = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         deadline = self._clock() + min(max(hold, 0), MAX_HOLD_MS)
         key = (header.topic, header.queue_id)
-        self._park.park(
-            ParkedPull(key, header.queue_offset, deadline, pull.filter.arrival, partial(self._resume, pull))
-        )
+        resume = partial(self._resume, pull)
+        parked = ParkedPull(key, header.queue_offset, deadline, pull.filter.arrival, resume, pull.connection)
+        if not self._park.park(parked):
+            # Not "nothing found": the client would ask again at once, and again.
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                f"[TOO_MANY_WAITING]system busy: {len(self._park)} pulls wait for messages, which is maxParkedPulls; "
+                "try again in a second, or raise it",
+            )
 
     def _resume(self, pull: _Pull) -> None:
         if not pull.connection.is_open:

@@ -77,6 +77,8 @@ class Sender:
         self._trace = config.trace_on
         self._suffix = b""
         self.steps: list[Step] = []
+        self.busy = 0
+        """How often a message was refused because too many wait for the disk."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -104,6 +106,7 @@ class Sender:
                     step(header, message, request)
             result = self._store.put(message)
         if not result.stored:
+            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
         self.count(message.topic, result)
         properties = message.property_map or {}

@@ -20,7 +20,6 @@ log = logging.getLogger(__name__)
 
 UNIT_FLAG = 1
 UNIT_SUB_FLAG = 2
-REVIVE_QUEUES = 8
 BENCHMARK_QUEUES = 1024
 DELAY_QUEUES = 18
 MAX_QUEUES = 65_535
@@ -38,7 +37,7 @@ def system_topics(config: BrokerConfig, *, delay_levels: int = DELAY_QUEUES) -> 
         _topic(names.OFFSET_MOVED_TOPIC, 1),
         _topic(names.SCHEDULE_TOPIC, max(DELAY_QUEUES, delay_levels)),
         _topic(names.reply_topic(cluster), 1),
-        _topic(f"{names.SYSTEM_TOPIC_PREFIX}REVIVE_LOG_{cluster}", REVIVE_QUEUES),
+        _topic(names.revive_topic(cluster), config.revive_queue_num),
         _topic(f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, perm.INHERIT),
         _topic(names.TRANS_HALF_TOPIC, 1),
         _topic(names.TRANS_OP_HALF_TOPIC, 1),
@@ -68,6 +67,8 @@ class Topics:
         self._table: dict[str, TopicConfig] = {}
         self._own = {config.broker_name, config.broker_cluster_name, names.reply_topic(config.broker_cluster_name)}
         self.changed = changed
+        self.refused = 0
+        """How often the bound was met."""
         self.version = DataVersion(timestamp=clock(), counter=0, state_version=0)
 
     def load(self) -> None:
@@ -142,10 +143,11 @@ class Topics:
         """Add or replace several topics with one save and one registration. Raises Refused at the bound."""
         added = sum(topic.topic_name not in self._table for topic in topics)
         if added and len(self._table) + added > self._config.max_topics:
+            self.refused += 1
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
                 f"the broker has {len(self._table)} topics and maxTopics is {self._config.max_topics}: "
-                "delete topics that are not used, or raise it",
+                "delete topics that are not used or raise it, then try again",
             )
         self._table.update({topic.topic_name: topic for topic in topics})
         self._save()

@@ -77,7 +77,7 @@ class Admission:
         if len(self._waiting) >= self._max_waiting:
             return PutResult(
                 PutStatus.OS_PAGE_CACHE_BUSY,
-                reason=f"{len(self._waiting)} messages wait for the disk, which is the limit; try again later",
+                reason=f"{len(self._waiting)} messages wait for the disk, which is maxFlushWaiters; try again shortly",
             )
         return None
 

@@ -411,6 +411,11 @@ class MessageStore:
         return self._dispatcher.position
 
     @property
+    def waiting(self) -> int:
+        """Messages that are in the log but not on disk, and that nobody may see before they are."""
+        return len(self._dispatcher.waiting)
+
+    @property
     def dispatch_behind(self) -> int:
         """Bytes of the log that are not in queues and index yet."""
         return self.commit_log.max_offset - self._dispatcher.position

@@ -52,6 +52,11 @@ class Peer:
     ) -> None:
         await self._client.close()
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether a connection is up."""
+        return self._client.is_connected(self.address)
+
     def _note(self, request: Command, _connection: object) -> None:
         self.received.put_nowait(request)
 

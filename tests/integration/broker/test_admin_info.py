@@ -40,7 +40,7 @@ RUNTIME_KEYS = """
     putMessageAverageSize putMessageDistributeTime putMessageEntireTimeMax getMessageEntireTimeMax putLatency99
     putLatency999 remainTransientStoreBufferNumbs remainHowManyDataToFlush timerReadBehind timerOffsetBehind
     timerCongestNum timerEnqueueTps timerDequeueTps scheduleMessageOffset_1 scheduleMessageOffset_18
-""".split()
+"""
 
 
 async def runtime(peer: Peer) -> dict[str, str]:
@@ -61,7 +61,7 @@ async def test_the_runtime_information_has_what_the_tools_read(tmp_path: Path) -
         await peer.stored("orders", b"x" * 100)
         await peer.pull("orders")
         info = await runtime(peer)
-        assert not set(RUNTIME_KEYS) - info.keys() - {"scheduleMessageOffset_1", "scheduleMessageOffset_18"}
+        assert not set(RUNTIME_KEYS.split()) - info.keys() - {"scheduleMessageOffset_1", "scheduleMessageOffset_18"}
         assert fresh["putMessageTimesTotal"] == "0"
         assert info["putMessageTimesTotal"] == info["msgPutTotalTodayNow"] == "1"
         assert info["msgGetTotalTodayNow"] == "1"

@@ -18,11 +18,11 @@ class Desk:
         self.park = PullPark(self.clock, lambda _topic, _queue: self.end, capacity=capacity)
         self.park.tick()
 
-    def wait(self, name: str, *, offset: int = 0, hold: int = 15_000, tag: int | None = None) -> int:
+    def wait(self, name: str, *, offset: int = 0, hold: int = 15_000, tag: int | None = None, owner: str = "c") -> bool:
         def matches(tags_code: int, _properties: Mapping[str, str]) -> bool:
             return tag is None or tags_code == tag
 
-        pull = ParkedPull(KEY, offset, self.clock() + hold, matches, lambda: self.resumed.append(name))
+        pull = ParkedPull(KEY, offset, self.clock() + hold, matches, lambda: self.resumed.append(name), owner)
         return self.park.park(pull)
 
 
@@ -71,16 +71,20 @@ def test_the_sweep_moves_selective_consumers_forward() -> None:
     assert desk.resumed == ["selective"]
 
 
-def test_a_forgotten_pull_is_never_resumed() -> None:
+def test_the_pulls_of_a_connection_that_ended_are_never_resumed() -> None:
     desk = Desk()
-    ticket = desk.wait("gone", hold=10)
-    desk.park.forget(KEY, ticket)
-    desk.park.forget(KEY, ticket)
+    desk.wait("gone", hold=10, owner="a")
+    desk.wait("gone too", hold=10, owner="a")
+    desk.wait("there", hold=10, owner="b")
+    desk.park.forget("a")
+    desk.park.forget("a")
+    assert len(desk.park) == 1
     desk.clock.forward(10)
     desk.park.tick()
     desk.park.arrived(KEY, 1, 0, {})
-    assert desk.resumed == []
+    assert desk.resumed == ["there"]
     assert len(desk.park) == 0
+    assert not desk.park._by_owner
 
 
 def test_a_resumed_pull_may_park_again_at_once() -> None:
@@ -98,10 +102,10 @@ def test_a_resumed_pull_may_park_again_at_once() -> None:
 
 def test_the_park_is_bounded() -> None:
     desk = Desk(capacity=2)
-    desk.wait("a")
-    assert not desk.park.full
-    desk.wait("b")
-    assert desk.park.full
+    assert desk.wait("a")
+    assert desk.wait("b")
+    assert not desk.wait("c")
+    assert (len(desk.park), desk.park.refused) == (2, 1)
 
 
 def test_everything_is_resumed_for_a_stop() -> None:

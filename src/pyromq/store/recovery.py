@@ -12,11 +12,13 @@ from pyromq.protocol import sysflag
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
+from pyromq.store.consumequeue import ConsumeQueue
 from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.index import Index
 from pyromq.store.manifest import Manifest
 from pyromq.store.mapped import MappedFile
+from pyromq.store.offsettime import FILLER_SIZE
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.walk import LogRecord, Walker
 
@@ -138,6 +140,21 @@ class Recovery:
                 queue.cut_to(manifest.queues.get(queue.topic, {}).get(queue.queue_id, (0, 0))[1])
             else:
                 queue.truncate_to(start)
+                while queue.max_offset > queue.first_offset and not self._is_right(queue, queue.max_offset - 1):
+                    queue.cut_to(queue.max_offset - 1)
+
+    def _is_right(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+        """Whether an entry points at the record it should, as far as that is still in the log."""
+        entry = queue.entry(queue_offset)
+        if entry is None:
+            return False
+        offset, size, _ = entry
+        if offset < self._log.min_offset or size == FILLER_SIZE:
+            return True
+        walker = Walker(self._log.files, offset, verify_crc=False, end=offset + size)
+        found = next(iter(walker), None)
+        place = queue.topic, queue.queue_id, queue_offset, size
+        return found is not None and (found.topic, found.queue_id, found.queue_offset, found.size) == place
 
     def _behind(self, manifest: Manifest) -> bool:
         """Whether a queue lacks entries that it once had on disk. One that lost its beginning is made anew."""
@@ -187,9 +204,11 @@ class Recovery:
             if missing:
                 if not whole and record.queue_offset > expected:
                     return self._walk_all(end)
-                if record.queue_offset < expected:  # only a torn record can say so: it must not touch sound ones
-                    log.warning("the record at %d claims an offset given away before: left out", record.offset)
-                    continue
+                if queue is not None and record.queue_offset < expected:  # the record or the entry is torn
+                    if self._is_right(queue, record.queue_offset):
+                        log.warning("the record at %d claims an offset given away before: left out", record.offset)
+                        continue
+                    queue.cut_to(record.queue_offset)
                 self._entered += 1
             if not self._dispatcher.redo(record):
                 self._stalled = record.offset

@@ -182,7 +182,7 @@ async def test_seeking(tmp_path: Path) -> None:
             await fill(server.namesrv_address, b"new")
             assert await read(consumer, 1) == [b"new"]
             for offset in (-1, 12):
-                with pytest.raises(ClientError, match="outside 0..11"):
+                with pytest.raises(ClientError, match=r"outside 0\.\.11"):
                     await consumer.seek(Q0, offset)
 
 

@@ -106,6 +106,7 @@ class Rebalance:
     async def round(self) -> bool:
         """One round now; whether everything is as it should be."""
         async with self._running:
+            self._wake.clear()  # whatever is reported from here on may come too late for this round
             self._sooner = None
             if not self._owner.balancing:
                 return True
@@ -129,7 +130,6 @@ class Rebalance:
         wait = self._interval
         while True:
             await self._pause(wait)
-            self._wake.clear()
             began = self._clock.monotonic()
             balanced = await self.round()
             wait = self._interval if balanced else self._min_interval

@@ -21,12 +21,13 @@ class Server(Protocol):
 def run(server: Server, announce: Callable[[], None]) -> None:
     """Start, call `announce` once it accepts requests, wait for SIGTERM or SIGINT, stop cleanly.
 
-    A second signal does not wait for the clean stop.
+    A second signal does not wait for the clean stop. What keeps a server from starting, a folder that cannot be used
+    for example, is said in one line.
     """
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(server, announce))
-    except PyroMQError as error:
+    except (PyroMQError, OSError) as error:
         fail(str(error))
 
 

@@ -87,7 +87,6 @@ async def test_connections_are_listed(tmp_path: Path) -> None:
 
 
 async def test_every_member_hears_of_every_change(tmp_path: Path) -> None:
-    # C-24
     async with standalone(tmp_path) as (broker, peer), Peer(peer.address) as second, Peer(peer.address) as third:
 
         async def hears(*listeners: Peer) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Collection, Iterable
 from typing import Protocol
 
-from pyromq.client.clock import Clock
+from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.allocation import AllocationStrategy
 from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError, ClientError
@@ -85,6 +85,7 @@ class Rebalance:
         self._wake = asyncio.Event()
         self._running = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._last = float("-inf")
         self._sooner: float | None = None
 
     def start(self) -> None:
@@ -106,6 +107,7 @@ class Rebalance:
     async def round(self) -> bool:
         """One round now; whether everything is as it should be."""
         async with self._running:
+            self._last = self._clock.monotonic()
             self._wake.clear()  # whatever is reported from here on may come too late for this round
             self._sooner = None
             if not self._owner.balancing:
@@ -130,32 +132,20 @@ class Rebalance:
         wait = self._interval
         while True:
             await self._pause(wait)
-            began = self._clock.monotonic()
+            # Changes come in swarms: what is reported soon after a round waits for those that follow it.
+            rest = min(self._min_interval, wait) - (self._clock.monotonic() - self._last)
+            if rest > 0:
+                await sleep(self._clock, rest)
             balanced = await self.round()
             wait = self._interval if balanced else self._min_interval
             if self._sooner is not None:
                 wait = min(wait, self._sooner)
-            # Wake-ups close to the last round are postponed: changes come in swarms.
-            rest = self._min_interval - (self._clock.monotonic() - began)
-            if self._wake.is_set() and rest > 0:
-                await self._pause(min(rest, wait), ignore_wake=True)
-                wait = 0.0
 
-    async def _pause(self, seconds: float, *, ignore_wake: bool = False) -> None:
-        if seconds <= 0:
-            return
-        alarm = asyncio.Event()
-        timer = self._clock.call_later(seconds, alarm.set)
+    async def _pause(self, seconds: float) -> None:
+        """Until the time is over or somebody wakes us."""
+        timer = self._clock.call_later(seconds, self._wake.set)
         try:
-            if ignore_wake:
-                await alarm.wait()
-                return
-            waits = [asyncio.ensure_future(event.wait()) for event in (alarm, self._wake)]
-            try:
-                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for wait in waits:
-                    wait.cancel()
+            await self._wake.wait()
         finally:
             timer.cancel()
 

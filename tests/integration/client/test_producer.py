@@ -152,7 +152,7 @@ async def test_signed_requests_and_binary_headers_are_understood(tmp_path: Path)
 
 @asyncio_test
 async def test_broker_lost_under_load(tmp_path: Path) -> None:
-    # P-61, P-71, P-84, P-101, P-105, P-115: everything acknowledged is stored, retries go elsewhere
+    # P-61, P-71, P-84, P-101, P-105, P-115, C-14: everything acknowledged is stored, retries go elsewhere
     async with (
         cluster(tmp_path) as servers,
         Producer("PG", namesrv=servers.namesrv, latency_faults=True, api_timeout=30.0) as producer,

@@ -1,9 +1,16 @@
-"""Property names of Apache's broker (5.3.3) that have no meaning here: thread pools, Netty buffers, other engines.
+"""Property names of Apache's brokers (4.9.8, 5.3.3) that mean nothing here: thread pools, Netty buffers, other engines.
 
 A file written for Apache's broker loads as it is; these keys are accepted and reported as having no effect.
 """
 
-WITHOUT_EFFECT = frozenset(
+_ONLY_BEFORE_5 = frozenset(
+    {
+        "commercialBigCount", "commercialEnable", "commercialTimerCount", "commercialTransCount", "filterServerNums",
+        "haSlaveFallbehindMax", "isEnableBatchPush", "maxDelayTime",
+    }
+)  # fmt: skip
+
+WITHOUT_EFFECT = _ONLY_BEFORE_5 | frozenset(
     {
         "accessMessageInMemoryHotRatio", "accountStatsEnable", "accountStatsPrintZeroValues",
         "ackMessageThreadPoolNums", "ackThreadPoolQueueCapacity", "aclCacheExpiredSecond", "aclCacheMaxNum",
@@ -51,7 +58,7 @@ WITHOUT_EFFECT = frozenset(
         "globalColdReadThreshold", "haFlowControlEnable", "haHousekeepingInterval", "haListenPort",
         "haMasterAddress", "haMaxGapNotInSync", "haMaxTimeSlaveNotCatchup", "haSendHeartbeatInterval",
         "haTransferBatchSize", "heartbeatThreadPoolNums", "heartbeatThreadPoolQueueCapacity", "highSpeedMode",
-        "initAuthenticationUser", "innerClientAuthenticationCredentials",
+        "inBrokerContainer", "initAuthenticationUser", "innerClientAuthenticationCredentials",
         "inSyncReplicas", "isBrokerContainer", "isInBrokerContainer", "isolateLogEnable", "isScanAvailableNameSrv",
         "litePullMessageThreadPoolNums", "litePullThreadPoolQueueCapacity", "loadBalancePollNameServerInterval",
         "loadBalanceProcessorThreadPoolNums", "loadBalanceThreadPoolQueueCapacity", "lockInStrictMode",
@@ -80,7 +87,7 @@ WITHOUT_EFFECT = frozenset(
         "replyThreadPoolQueueCapacity", "reviveAckWaitMs", "reviveInterval",
         "reviveMaxSlow", "reviveScanTime", "rocketmqHome", "rocksdbCompressionType",
         "rocksdbCQDoubleWriteEnable", "rocksdbFlushWalFrequency", "rocksdbWalFileRollingThreshold",
-        "sampleCountThreshold", "sampleSteps", "scheduleAsyncDeliverMaxPendingLimit",
+        "sampleCountThreshold", "sampleSteps", "scanAvailableNameSrv", "scheduleAsyncDeliverMaxPendingLimit",
         "scheduleAsyncDeliverMaxResendNum2Blocked", "searchBcqByCacheEnable", "sendHeartbeatTimeoutMillis",
         "sendMessageThreadPoolNums", "sendThreadPoolQueueCapacity", "skipPreOnline",
         "slaveTimeout", "socksProxyConfig", "spinLockCollisionRetreatOptimalDegree", "splitRegistrationSize",

@@ -21,9 +21,13 @@ class Page(StrEnum):
     """Servers that have settings."""
 
     NAMESRV = "namesrv"
+    BROKER = "broker"
 
 
-PAGES = {Page.NAMESRV: ("pyromq.namesrv.config", "NamesrvConfig", "Settings of the name server")}
+PAGES = {
+    Page.NAMESRV: ("pyromq.namesrv.config", "NamesrvConfig", "Settings of the name server"),
+    Page.BROKER: ("pyromq.broker.config", "BrokerConfig", "Settings of the broker"),
+}
 
 
 def page(server: Page) -> str:

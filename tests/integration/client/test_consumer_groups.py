@@ -203,10 +203,8 @@ async def test_order_holds_while_members_come_and_go(tmp_path: Path) -> None:  #
 @asyncio_test
 async def test_a_failed_message_holds_up_its_queue(tmp_path: Path) -> None:
     async with standalone(tmp_path) as server:
-        queue = MessageQueue("T", "broker-a", 0)
-        async with Producer("PG", namesrv=server.namesrv_address) as producer:
-            await producer.create_topic("TBW102", "T", 1)
-            await producer.send([Message("T", b"%d" % n) for n in range(6)], queue=queue)
+        async with Producer("PG", namesrv=server.namesrv_address, default_topic_queues=1) as producer:
+            await producer.send([Message("T", b"%d" % n) for n in range(6)])
         inbox = Inbox()
         consumer = PushConsumer("CG", namesrv=server.namesrv_address, **QUICK)
         consumer.subscribe("T")
@@ -229,8 +227,7 @@ async def test_a_failed_message_holds_up_its_queue(tmp_path: Path) -> None:
 @asyncio_test
 async def test_an_ordered_message_may_fail_for_good(tmp_path: Path) -> None:
     async with standalone(tmp_path) as server:
-        async with Producer("PG", namesrv=server.namesrv_address) as producer:
-            await producer.create_topic("TBW102", "T", 1)
+        async with Producer("PG", namesrv=server.namesrv_address, default_topic_queues=1) as producer:
             await producer.send([Message("T", b"bad"), Message("T", b"good")])
         inbox, dead = Inbox(), Inbox()
         consumer = PushConsumer("CG", namesrv=server.namesrv_address, max_reconsume_times=1, suspend_time=0.01, **QUICK)

@@ -36,8 +36,8 @@ def pull(namesrv: str, group: str = "CG", **options: Any) -> PullConsumer:
 
 
 async def fill(namesrv: str, *bodies: bytes, queues: int = 1, tags: str | None = None) -> None:
-    async with Producer("PG", namesrv=namesrv) as producer:
-        await producer.create_topic("TBW102", "T", queues)
+    """One batch into T, which the first one creates with so many queues."""
+    async with Producer("PG", namesrv=namesrv, default_topic_queues=queues) as producer:
         await producer.send([Message("T", body, tags=tags) for body in bodies])
 
 

@@ -49,7 +49,7 @@ async def send(namesrv: str, topic: str, *bodies: bytes, **options: Any) -> None
 async def send_to(namesrv: str, queue: MessageQueue, *bodies: bytes) -> None:
     """As one batch into one queue."""
     async with Producer("PG", namesrv=namesrv) as producer:
-        await producer.create_topic("TBW102", queue.topic, 4)
+        await producer.publish_queues(queue.topic)  # borrows the default route; the first message creates the topic
         await producer.send([Message(queue.topic, body) for body in bodies], queue=queue)
 
 

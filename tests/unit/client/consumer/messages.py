@@ -9,7 +9,7 @@ def received(offset: int, body: bytes = b"body", topic: str = "T", **properties:
     return ReceivedMessage(
         topic,
         body,
-        {"UNIQ_KEY": f"id-{topic}-{offset}", **properties},
+        {"UNIQ_KEY": f"id-{topic}-{offset}"} | properties,
         broker_name="broker-a",
         queue_offset=offset,
         physical_offset=offset * 1000,

@@ -400,3 +400,19 @@ async def test_slaves_are_read_when_the_broker_suggests_them() -> None:
     await cluster.clock.advance(0.6)
     assert [command.code for command in slave if command.code == RequestCode.PULL_MESSAGE] == [RequestCode.PULL_MESSAGE]
     await consumer.close()
+
+
+@asyncio_test
+async def test_a_message_sent_twice_is_heard_twice_under_one_id() -> None:  # C-11 C-14
+    cluster = ConsumeCluster()
+    ids: list[str] = []
+
+    async def listener(message: ReceivedMessage) -> None:
+        ids.append(message.message_id)
+
+    cluster.broker.arrive(0, b"x", b"x", UNIQ_KEY="one")  # its sender tried again after a lost answer
+    consumer = cluster.push(listener)
+    await consumer.start()
+    await cluster.clock.advance(1)
+    assert ids == ["one", "one"]
+    await consumer.close()

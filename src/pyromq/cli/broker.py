@@ -37,8 +37,6 @@ def broker(
             typer.echo(jsonlib.dumps(facts))
         else:
             servers = ", ".join(config.namesrv_addr) or "no name server"
-            typer.echo(
-                f"The broker {config.broker_name} accepts requests at {server.address}, registered with {servers}"
-            )
+            typer.echo(f"The broker {config.broker_name} listens on {server.address}, registered with {servers}")
 
     run(server, announce)

@@ -22,9 +22,7 @@ def standalone(
     broker_port: Annotated[int, typer.Option(help="Port of the broker; 0 takes a free one.")] = 10911,
     http_port: Annotated[int, typer.Option(help="Port of /metrics and /health; 0 takes a free one, -1 none.")] = 8090,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow a wider bind without authentication.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON with the addresses, once ready.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one line of JSON with addresses, once ready.")] = False,
     log_level: logs.Level = logs.LogLevel.INFO,
     log_format: logs.Format = logs.LogFormat.TEXT,
 ) -> None:

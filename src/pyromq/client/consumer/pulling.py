@@ -9,7 +9,7 @@ from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.fetching import Fetcher, PullRequest, PullResult, PullStatus
 from pyromq.client.consumer.flow import QueueLimits
-from pyromq.client.consumer.offsets import OffsetStore
+from pyromq.client.consumer.offsets import OffsetStore, Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import Subscriptions
@@ -74,7 +74,9 @@ class Pulling:
         await asyncio.gather(*loops, return_exceptions=True)
 
     async def _run(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        await sleep(self.clock, self.config.first_pull_delay)
+        if self.config.first_pull_delay:
+            await sleep(self.clock, self.config.first_pull_delay)
+            offset = await self._after_last_owner(queue, offset)
         while not held.dropped:
             held.pulled()
             delay = self._reason_to_wait(queue, held)
@@ -89,6 +91,12 @@ class Pulling:
             elif delay is not None:
                 # Pulls that a broker answers at once must not starve everything else on this loop.
                 await asyncio.sleep(0)
+
+    async def _after_last_owner(self, queue: MessageQueue, offset: int) -> int:
+        """What the last owner finished and wrote while we waited need not be consumed again."""
+        if self.orderly or not self.config.clustering:
+            return offset
+        return max(offset, await self.offsets.read(queue, Read.STORE))
 
     def _reason_to_wait(self, queue: MessageQueue, held: ProcessQueue) -> float | None:
         if self.paused:

@@ -178,3 +178,21 @@ async def test_unsubscribed_topics_are_left() -> None:
     await cluster.clock.advance(2)
     assert {each.topic for each in consumer.assignment()} == {"T"}
     await consumer.close()
+
+
+@asyncio_test
+async def test_what_the_last_owner_still_finished_is_not_repeated() -> None:  # C-11
+    cluster = ConsumeCluster(1)
+    cluster.broker.arrive(0, b"0", b"1", b"2")
+    cluster.broker.offsets["T", 0] = 1
+    heard: list[bytes] = []
+
+    async def listener(message: Any) -> None:
+        heard.append(message.body)
+
+    consumer = cluster.push(listener)
+    await consumer.start()
+    cluster.broker.offsets["T", 0] = 2
+    await cluster.clock.advance(1)
+    assert heard == [b"2"]
+    await consumer.close()

@@ -14,12 +14,11 @@ from typing import NamedTuple
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
 from pyromq.store.indexfile import IndexFile, Layout
-from pyromq.store.keyhash import KeyHasher
+from pyromq.store.keyhash import MAX_AT_ONCE, KeyHasher
 
 log = logging.getLogger(__name__)
 
 _NAME_LENGTH = 17  # yyyyMMddHHmmssSSS in local time
-_MAX_PENDING = 256  # records whose keys are not yet in a file
 _MAX_MAPPED = 4  # files besides the newest that stay mapped for queries
 
 
@@ -45,10 +44,11 @@ class Index:
         "_files",
         "_hashed",
         "_hasher",
+        "_keys",
         "_layout",
         "_limit",
         "_mapped",
-        "_pending",
+        "_records",
         "max_physical_offset",
         "safe_timestamp",
     )
@@ -59,7 +59,8 @@ class Index:
         self._limit = config.max_msgs_num_batch
         self._clock = clock
         self._hasher = KeyHasher()
-        self._pending: list[tuple[str, str | None, str | None, int, int]] = []
+        self._keys: list[str] = []  # waiting, each with the topic, offset and time of its record
+        self._records: list[tuple[str, int, int]] = []
         self._hashed: list[tuple[int, int, int]] = []  # not empty only after a full disk
         self._files: list[IndexFile] = []
         self._mapped: list[IndexFile] = []
@@ -106,21 +107,26 @@ class Index:
         """
         if physical_offset <= self.max_physical_offset:
             return
-        if len(self._pending) >= _MAX_PENDING or self._hashed:
+        if len(self._keys) >= MAX_AT_ONCE or self._hashed:
             self.drain()
-        self._pending.append((topic, unique_key, keys, physical_offset, store_timestamp))
+        if unique_key:
+            self._keys.append(unique_key)
+            self._records.append((topic, physical_offset, store_timestamp))
+        if keys:
+            for key in keys.split(" "):
+                if key:
+                    self._keys.append(key)
+                    self._records.append((topic, physical_offset, store_timestamp))
         self.max_physical_offset = physical_offset
 
     def drain(self) -> None:
         """Write what waits in the buffer into the files. Raises DiskFullError; it is all still there then."""
-        hashed = self._hashed
-        unique, any_key = self._hasher.unique, self._hasher.key
-        for topic, unique_key, keys, physical_offset, timestamp in self._pending:
-            if unique_key:
-                hashed.append((unique(topic, unique_key), physical_offset, timestamp))
-            if keys:
-                hashed.extend((any_key(topic, key), physical_offset, timestamp) for key in keys.split(" ") if key)
-        self._pending.clear()
+        hashed, keys, records = self._hashed, self._keys, self._records
+        for begin in range(0, len(keys), MAX_AT_ONCE):
+            end = begin + MAX_AT_ONCE
+            hashed += self._hasher.keys(records[begin:end], keys[begin:end])
+        keys.clear()
+        records.clear()
         while hashed:
             files = self._files
             file = files[-1] if files and not files[-1].full else self._extend()
@@ -132,7 +138,7 @@ class Index:
 
         Times are known to the second, so a record may lie up to a second outside: look at what you load.
         """
-        if self._pending or self._hashed:
+        if self._keys or self._hashed:
             with suppress(DiskFullError):  # what cannot be written yet cannot be found yet
                 self.drain()
         if not self._files:
@@ -166,7 +172,9 @@ class Index:
         """The log ends earlier than keys were indexed: drop the keys of records that are gone."""
         if self.max_physical_offset < physical_end:
             return
-        self._pending = [record for record in self._pending if record[3] < physical_end]
+        kept = [n for n, record in enumerate(self._records) if record[1] < physical_end]
+        self._keys = [self._keys[n] for n in kept]
+        self._records = [self._records[n] for n in kept]
         self._hashed = [entry for entry in self._hashed if entry[1] < physical_end]
         while self._files and self._files[-1].begin_offset >= physical_end:
             file = self._files.pop()

@@ -1,104 +1,115 @@
 """The index hash of "topic#key" (S-13), fast enough for the append path.
 
-Java's string hash is a polynomial in 31 modulo 2**32, so the hash of a text follows from those of its parts. Two uses:
-text is hashed 32 characters at a time with arithmetic on one wide integer, and for unique ids, which differ from their
-neighbours in the last characters only, the hashes of both parts are remembered.
+Java's string hash is a polynomial in 31 modulo 2**32, so the hash of a text follows from those of its parts. Keys are
+hashed many at a time: each takes 32 bytes of one wide integer, and a few operations on it work on all of them.
 """
+
+import struct
+from collections.abc import Sequence
 
 from pyromq.protocol.tags import java_hash
 
 _MASK = 0xFFFFFFFF
-_TAIL = 4  # characters of a unique id that change with each message
+_WIDTH = 32  # characters of a key hashed at once; unique ids have so many
+MAX_AT_ONCE = 256  # keys
 _MAX_REMEMBERED = 1 << 16
-_POWERS = tuple(pow(31, n, 1 << 32) for n in range(33))
-
-# Step k adds neighbouring lanes of 2**k bytes as 31**(2**k) * left + right. `left << width` is already in the number,
-# so that is one subtraction of (2**width - 31**(2**k)) * left. No lane overflows for bytes below 256.
-_LANES: tuple[tuple[int, int, int], ...] = tuple(
-    (
-        width := 8 << k,
-        int.from_bytes((bytes(width // 8) + b"\xff" * (width // 8)) * (16 >> k)),
-        (1 << width) - pow(31, 1 << k),
-    )
-    for k in range(5)
-)
-(_W0, _M0, _F0), (_W1, _M1, _F1), (_W2, _M2, _F2), (_W3, _M3, _F3), (_W4, _M4, _F4) = _LANES
+_POWERS = tuple(pow(31, n, 1 << 32) for n in range(_WIDTH + 1))
+_LAST = struct.Struct(">28xI")
 
 
-def _hash_32(data: bytes) -> int:
-    """Hash of at most 32 bytes, each a character below 256."""
+def _lanes(zeros: int, ones: int) -> int:
+    """A mask that repeats so many zero bytes followed by so many bytes of ones, over all keys."""
+    return int.from_bytes((bytes(zeros) + b"\xff" * ones) * (MAX_AT_ONCE * _WIDTH // (zeros + ones)))
+
+
+# Step by step neighbouring lanes are added as 31**(lane width in characters) * left + right. In the first three steps
+# `left << width` is already in the number, so that is one subtraction, and no lane can overflow for bytes below 256.
+# From there on only the low 32 bits of a lane are kept.
+_M1, _M2, _M4, _M8, _M16 = (_lanes(n, n) for n in (1, 2, 4, 8, 16))
+_LOW8, _LOW16 = _lanes(4, 4), _lanes(12, 4)
+_F1, _F2, _F4 = (1 << 8) - 31, (1 << 16) - 31**2, (1 << 32) - 31**4
+_P8, _P16 = _POWERS[8], _POWERS[16]
+
+
+def _hash_blocks(data: bytes) -> list[int]:
+    """The hash of each 32 bytes of at most MAX_AT_ONCE times so many, every byte a character below 256."""
     x = int.from_bytes(data)
-    x -= _F0 * (x >> _W0 & _M0)
-    x -= _F1 * (x >> _W1 & _M1)
-    x -= _F2 * (x >> _W2 & _M2)
-    x -= _F3 * (x >> _W3 & _M3)
-    return x - _F4 * (x >> _W4) & _MASK
+    x -= _F1 * (x >> 8 & _M1)
+    x -= _F2 * (x >> 16 & _M2)
+    x -= _F4 * (x >> 32 & _M4)
+    x &= _LOW8
+    x = (x >> 64 & _M8) * _P8 + (x & _M8) & _LOW16
+    x = (x >> 128 & _M16) * _P16 + (x & _M16)
+    return [h for (h,) in _LAST.iter_unpack(x.to_bytes(len(data)))]
 
 
 def text_hash(text: str) -> int:
     """Java's hash of a text as an unsigned 32-bit number."""
-    if not text.isascii():
+    if not text.isascii() or len(text) > MAX_AT_ONCE * _WIDTH:
         return java_hash(text) & _MASK
-    data = text.encode()
-    if len(data) <= 32:
-        return _hash_32(data)
+    # Zeros in front do not change a hash.
     h = 0
-    for begin in range(0, len(data), 32):
-        block = data[begin : begin + 32]
-        h = h * _POWERS[len(block)] + _hash_32(block)
+    for block in _hash_blocks(text.encode().rjust(-(-len(text) // _WIDTH) * _WIDTH, b"\0")):
+        h = h * _POWERS[_WIDTH] + block
     return h & _MASK
 
 
-def index_hash(h: int) -> int:
-    """The hash as index entries hold it: the absolute value of the signed number, 0 for the least one."""
-    return -h & 0x7FFFFFFF if h & 0x80000000 else h
+def text_hashes(texts: Sequence[str]) -> list[int]:
+    """The hash of each of at most MAX_AT_ONCE texts; quick when all are of ASCII and none is longer than 32."""
+    longest = max(map(len, texts), default=0)
+    joined = "".join(texts)
+    if longest > _WIDTH or not joined.isascii():
+        return [text_hash(text) for text in texts]
+    if len(joined) != _WIDTH * len(texts):
+        joined = "".join([text.rjust(_WIDTH, "\0") for text in texts])
+    return _hash_blocks(joined.encode())
 
 
 class KeyHasher:
-    """Hashes "topic#key". Remembers a bounded number of parts; forgetting them costs only time."""
+    """Hashes "topic#key". Remembers a bounded number of topics; forgetting them costs only time."""
 
-    __slots__ = ("_heads", "_heads_left", "_tails", "_topics")
+    __slots__ = ("_prefixes", "_shifted")
 
     def __init__(self) -> None:
-        self._topics: dict[str, int] = {}  # topic -> hash of "topic#"
-        self._heads: dict[str, dict[str, int]] = {}  # topic -> head of a key -> hash of "topic#head", shifted by a tail
-        self._heads_left = _MAX_REMEMBERED
-        self._tails: dict[str, int] = {}
+        self._prefixes: dict[str, int] = {}  # topic -> hash of "topic#"
+        self._shifted: dict[str, int] = {}  # topic -> the same, moved to the left by 32 characters
 
     def key(self, topic: str, key: str) -> int:
-        """The index hash of any key."""
-        prefix = self._topics.get(topic)
+        """The index hash of one key: the absolute value of the signed number, 0 for the least one."""
+        return self.keys([(topic, 0, 0)], [key])[0][0]
+
+    def keys(self, records: Sequence[tuple[str, int, int]], keys: Sequence[str]) -> list[tuple[int, int, int]]:
+        """For each record (topic, offset, time) and its key: the index hash, the offset and the time.
+
+        At most MAX_AT_ONCE; quickest when all keys are unique ids, that is have 32 characters.
+        """
+        joined = "".join(keys)
+        if joined.isascii() and len(joined) == _WIDTH * len(keys) and all(len(key) == _WIDTH for key in keys):
+            hashes = _hash_blocks(joined.encode())
+            try:
+                prefixes = [self._shifted[record[0]] for record in records]
+            except KeyError:
+                prefixes = [self._prefix(record[0]) * _POWERS[_WIDTH] & _MASK for record in records]
+        else:
+            hashes = text_hashes(keys)
+            prefixes = [self._prefix(record[0]) * _power(key) for record, key in zip(records, keys, strict=True)]
+        return [
+            (-x & 0x7FFFFFFF if (x := prefix + h & _MASK) & 0x80000000 else x, offset, timestamp)
+            for (_, offset, timestamp), prefix, h in zip(records, prefixes, hashes, strict=True)
+        ]
+
+    def _prefix(self, topic: str) -> int:
+        prefix = self._prefixes.get(topic)
         if prefix is None:
-            if len(self._topics) >= _MAX_REMEMBERED:
-                self._topics.clear()
-            prefix = self._topics[topic] = text_hash(topic + "#")
-        units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
-        return index_hash(prefix * pow(31, units, 1 << 32) + text_hash(key) & _MASK)
+            if len(self._prefixes) >= _MAX_REMEMBERED:
+                self._prefixes.clear()
+                self._shifted.clear()
+            prefix = self._prefixes[topic] = text_hash(topic + "#")
+            self._shifted[topic] = prefix * _POWERS[_WIDTH] & _MASK
+        return prefix
 
-    def unique(self, topic: str, key: str) -> int:
-        """The same number as `key`, quicker when keys that share all but their last characters come together."""
-        try:
-            h = self._heads[topic][key[:-4]] + self._tails[key[-4:]] & 0xFFFFFFFF
-        except KeyError:
-            return self._remembering(topic, key)
-        return -h & 0x7FFFFFFF if h & 0x80000000 else h
 
-    def _remembering(self, topic: str, key: str) -> int:
-        if len(key) <= _TAIL or len(key) > 64 or not key.isascii():
-            return self.key(topic, key)
-        head, tail = key[:-_TAIL], key[-_TAIL:]
-        tail_hash = self._tails.get(tail)
-        if tail_hash is None:
-            if len(self._tails) >= _MAX_REMEMBERED:
-                self._tails.clear()
-            tail_hash = self._tails[tail] = text_hash(tail)
-        heads = self._heads.get(topic)
-        head_hash = heads.get(head) if heads is not None else None
-        if head_hash is None:
-            if self._heads_left <= 0:
-                self._heads.clear()
-                self._heads_left = _MAX_REMEMBERED
-            self._heads_left -= 1
-            head_hash = text_hash(f"{topic}#{head}") * _POWERS[_TAIL]
-            self._heads.setdefault(topic, {})[head] = head_hash
-        return index_hash(head_hash + tail_hash & _MASK)
+def _power(key: str) -> int:
+    """By how much "topic#" weighs more for the key behind it."""
+    units = len(key) if key.isascii() else len(key.encode("utf-16-be", "surrogatepass")) // 2
+    return _POWERS[units] if units <= _WIDTH else pow(31, units, 1 << 32)

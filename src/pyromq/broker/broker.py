@@ -34,6 +34,8 @@ from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
 from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
 from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.pop.order import OrderedBatches
+from pyromq.broker.pop.wiring import pop_parts
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
@@ -108,6 +110,7 @@ class Broker:
         self.delay_offsets = DelayOffsets(
             config.config_dir / "delayOffset.json", clock, version_step=config.delay_offset_update_version_step
         )
+        self.ordered_batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)
         self.request_modes = RequestModes(config)
         self.locks = QueueLocks(clock)
         self.stats = BrokerStats(clock)
@@ -153,7 +156,15 @@ class Broker:
         cannot be listened on; nothing is left running then.
         """
         self.config.check_exposure(authenticated=False)
-        for table in (self.topics, self.groups, self.offsets, self.delay_offsets, self.request_modes, self.filters):
+        for table in (
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.delay_offsets,
+            self.ordered_batches,
+            self.request_modes,
+            self.filters,
+        ):
             table.load()
         try:
             await self._start()
@@ -264,6 +275,9 @@ class Broker:
             clock,
         )
         requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
+        transactions = self._transaction_part()
+        retries, delays, timer, recalls = delivery_parts(self, self._undo)
+        self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
             self.sender,
             puller,
@@ -284,8 +298,12 @@ class Broker:
             OffsetAdmin(self),
             BrokerAdmin(self),
             Replies(config, self.sender, self.producers, store, clock),
-            self._transaction_part(),
-            *delivery_parts(self, self._undo),
+            transactions,
+            retries,
+            delays,
+            timer,
+            recalls,
+            self.pop,
         )
         for part in parts:
             self._handlers.update(guarded(part.handlers()))
@@ -322,6 +340,7 @@ class Broker:
         self.topics.delete(topic)
         self.offsets.forget_topic(topic)
         self.request_modes.forget_topic(topic)
+        self.pop.forget_topic(topic)
         self.stats.forget(lambda key: topic in key.split("@"))
         self.store.delete_topic(topic)
 

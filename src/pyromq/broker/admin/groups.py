@@ -86,6 +86,7 @@ class GroupAdmin:
         self._broker.stats.forget(lambda key: key.endswith(f"@{header.group_name}"))
         if header.clean_offset:
             self._broker.offsets.forget_group(header.group_name)
+            self._broker.ordered_batches.forget_group(header.group_name)
         return request.reply()
 
     def _forbid(self, request: Command, _connection: Connection) -> Command:

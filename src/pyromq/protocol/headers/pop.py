@@ -12,7 +12,7 @@ class PopMessageHeader(TopicHeader, kw_only=True):
     max_msg_nums: Int
     invisible_time: Long
     poll_time: Long
-    born_time: Long
+    born_time: Long = 0
     init_mode: Int
     exp_type: str | None = None
     exp: str | None = None
@@ -65,7 +65,7 @@ class NotificationHeader(TopicHeader, kw_only=True):
     topic: str
     queue_id: Int
     poll_time: Long
-    born_time: Long
+    born_time: Long = 0
     order: bool | None = None
     attempt_id: str | None = None
 

@@ -1,0 +1,181 @@
+"""Held pops: requests that found nothing and wait for an arrival, for a blocked queue, or for their time to run out.
+
+An arrival wakes one pop that waits for all queues and one that waits for the very queue, of each group; if it leaves
+something over, it wakes the next. Waking never answers by itself: in the next `step` the request runs again, and is
+held again when it still finds nothing. Arrivals in a group's retry topics wake its pops too.
+"""
+
+import heapq
+import itertools
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+
+from pyromq.protocol import names
+
+ALL_QUEUES = -1
+RESUMED_PER_STEP = 64
+ASKED_PER_ARRIVAL = 4
+"""Members of a group should subscribe alike, so that asking the first is enough; a few more do no harm."""
+
+WaitKey = tuple[str, str, int]
+"""Topic, group, queue asked for."""
+
+
+class HeldPop:
+    """One waiting request.
+
+    `due` is when it runs again in any case; `matches` decides on arrivals in the topic itself, all retries are welcome.
+    """
+
+    __slots__ = ("due", "key", "matches", "resume")
+
+    def __init__(
+        self,
+        key: WaitKey,
+        due: int,
+        matches: Callable[[int, Mapping[str, str]], bool],
+        resume: Callable[[], None],
+    ) -> None:
+        self.key = key
+        self.due = due
+        self.matches = matches
+        self.resume = resume
+
+
+class PopPark:
+    """All held pops of a broker."""
+
+    def __init__(self, clock: Callable[[], int], *, capacity: int, per_key: int, force_every: int) -> None:
+        self._clock = clock
+        self._capacity = capacity
+        self._per_key = per_key
+        self._force_every = force_every
+        self._waiting: dict[WaitKey, OrderedDict[int, HeldPop]] = {}
+        self._keys_of: dict[str, dict[WaitKey, bool]] = {}
+        """Topic, or retry topic (True), to what waits for arrivals there."""
+        self._by_due: list[tuple[int, int, HeldPop]] = []
+        self._woken: OrderedDict[WaitKey, None] = OrderedDict()
+        self._tickets = itertools.count()
+        self._count = 0
+        self._next_step: int | None = None
+        self.wake: Callable[[], None] = lambda: None
+        """Told that `step` may have work earlier than it last said."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    def held(self, key: WaitKey) -> int:
+        """How many requests wait for exactly this."""
+        return len(self._waiting.get(key, ()))
+
+    def full(self, key: WaitKey) -> bool:
+        """Whether one more would pass a bound."""
+        return self._count >= self._capacity or self.held(key) >= self._per_key
+
+    def hold(self, pop: HeldPop) -> None:
+        """Keep the request. The caller has checked `full`."""
+        if len(self._by_due) > 2 * self._count + 1024:
+            self._compact()
+        ticket = next(self._tickets)
+        waiting = self._waiting.get(pop.key)
+        if waiting is None:
+            waiting = self._waiting[pop.key] = OrderedDict()
+            for topic, retry in _sources(pop.key):
+                self._keys_of.setdefault(topic, {})[pop.key] = retry
+        waiting[ticket] = pop
+        heapq.heappush(self._by_due, (pop.due, ticket, pop))
+        self._count += 1
+        if self._next_step is None or pop.due < self._next_step:
+            self.wake()
+
+    def arrived(
+        self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties: Mapping[str, str]
+    ) -> None:
+        """A message became visible."""
+        keys = self._keys_of.get(topic)
+        if keys is None:
+            return
+        forced = (queue_offset + 1) % self._force_every == 0
+        for key, retry in keys.items():
+            if not retry and key[2] not in (ALL_QUEUES, queue_id):
+                continue
+            if retry or forced or self._wanted(key, tags_code, properties):
+                self._woken[key] = None
+        if self._woken:
+            self.wake()
+
+    def notify(self, topic: str, group: str, queue_id: int) -> None:
+        """There is something for a group in a queue, whatever it is."""
+        for key in ((topic, group, ALL_QUEUES), (topic, group, queue_id)):
+            if key in self._waiting:
+                self._woken[key] = None
+        if self._woken:
+            self.wake()
+
+    def step(self) -> float | None:
+        """Resume what was woken or is due; see `pacing.Step`."""
+        for _ in range(min(RESUMED_PER_STEP, len(self._woken))):
+            key, _ = self._woken.popitem(last=False)
+            waiting = self._waiting.get(key)
+            if waiting:
+                self._resume(key, next(iter(waiting)))
+        now, self._next_step = self._clock(), None
+        for _ in range(RESUMED_PER_STEP):
+            if not self._by_due or self._by_due[0][0] > now:
+                break
+            _, ticket, pop = heapq.heappop(self._by_due)
+            self._resume(pop.key, ticket)
+        if self._woken:
+            return 0.0
+        if not self._by_due:
+            return None
+        self._next_step = self._by_due[0][0]
+        return max(self._next_step - now, 0) / 1000
+
+    def resume_all(self) -> None:
+        """Run every request again, for a stop; whoever resumes must not hold it again."""
+        for key, waiting in list(self._waiting.items()):
+            for ticket in list(waiting):
+                self._resume(key, ticket)
+
+    def _wanted(self, key: WaitKey, tags_code: int, properties: Mapping[str, str]) -> bool:
+        """Whether one of those waiting longest wants the message; that one is then the next to be resumed."""
+        waiting = self._waiting[key]
+        for ticket, pop in itertools.islice(waiting.items(), ASKED_PER_ARRIVAL):
+            if pop.matches(tags_code, properties):
+                waiting.move_to_end(ticket, last=False)
+                return True
+        return False
+
+    def _resume(self, key: WaitKey, ticket: int) -> None:
+        waiting = self._waiting.get(key)
+        pop = waiting.pop(ticket, None) if waiting is not None else None
+        if pop is None:
+            return
+        self._count -= 1
+        if not waiting:
+            self._forget(key)
+        pop.resume()
+
+    def _forget(self, key: WaitKey) -> None:
+        del self._waiting[key]
+        for topic, _ in _sources(key):
+            keys = self._keys_of[topic]
+            del keys[key]
+            if not keys:
+                del self._keys_of[topic]
+
+    def _compact(self) -> None:
+        """Drop the heap entries of requests that were resumed before they were due."""
+        self._by_due = [item for item in self._by_due if item[1] in self._waiting.get(item[2].key, ())]
+        heapq.heapify(self._by_due)
+
+
+def _sources(key: WaitKey) -> tuple[tuple[str, bool], ...]:
+    """Topics whose arrivals concern a request, and whether they are retries."""
+    topic, group, _ = key
+    return (
+        (topic, False),
+        (names.pop_retry_topic(group, topic), True),
+        (names.pop_retry_topic(group, topic, plus=True), True),
+    )

@@ -1,0 +1,173 @@
+"""Ordered pops: of each queue a group has one batch at a time, and gets no more of it before that is dealt with.
+
+No records are written: a queue's batch, what of it is acknowledged and how often each message was given out before are
+kept here, in `config/consumerOrderInfo.json` and in memory. The consumer offset is that of the first message not done.
+"""
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from pathlib import Path
+
+from pyromq.configfile import read_config, write_config
+from pyromq.protocol.bodies import ConsumerOrderTable, OrderInfo
+
+IDLE_MS = 24 * 3_600_000
+MAX_KEYS = 1_000_000
+
+
+class AckOutcome(Enum):
+    """Why an acknowledgement moves no offset."""
+
+    OUTDATED = "it belongs to an earlier batch"
+    UNKNOWN = "the message is not in the batch"
+
+
+class OrderedBatches:
+    """`topic@group` → queue id → the last batch given out."""
+
+    def __init__(self, path: Path, clock: Callable[[], int]) -> None:
+        self._path = path
+        self._clock = clock
+        self._table: dict[str, dict[int, OrderInfo]] = {}
+        self._dirty = False
+
+    def load(self) -> None:
+        """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
+        stored = read_config(self._path, ConsumerOrderTable.decode)
+        if stored is not None:
+            self._table = stored.table
+
+    def persist(self) -> None:
+        """Write the file, if anything changed since the last time, without what nobody touched for a day."""
+        if not self._dirty:
+            return
+        self._drop_idle()
+        self._dirty = False
+        write_config(self._path, ConsumerOrderTable(table=self._table).pretty())
+
+    def blocked_until(
+        self, topic: str, group: str, queue_id: int, attempt_id: str | None = None, invisible_time: int = 0
+    ) -> int | None:
+        """When the next message of a batch that is not done becomes visible; None: the queue can be popped now.
+
+        Whoever repeats the attempt that got the batch gets it again. `invisible_time` stands in for one that was not
+        stored.
+        """
+        batch = self._get(topic, group, queue_id)
+        if batch is None or not batch.offsets or (attempt_id and batch.attempt_id == attempt_id):
+            return None
+        now, invisible = self._clock(), batch.invisible_time or invisible_time
+        times = batch.next_visible_times or {}
+        visible = [
+            times.get(offset, batch.pop_time + invisible)
+            for index, offset in enumerate(_offsets(batch))
+            if not batch.commit_bits >> index & 1
+        ]
+        # All of them have to be visible again, or the order of the rest would change.
+        return max((time for time in visible if time > now), default=None)
+
+    def popped(
+        self,
+        topic: str,
+        group: str,
+        queue_id: int,
+        offsets: Sequence[int],
+        pop_time: int,
+        invisible_time: int,
+        attempt_id: str | None = None,
+    ) -> dict[int, int]:
+        """Note a batch; returns how often its messages were given out before, of those that ever were."""
+        queues = self._table.setdefault(f"{topic}@{group}", {})
+        before = queues.get(queue_id)
+        counts = {} if before is None else _counts(before, offsets, attempt_id)
+        first = offsets[0]
+        queues[queue_id] = OrderInfo(
+            attempt_id=attempt_id,
+            consumed_counts=counts,
+            invisible_time=invisible_time,
+            last_consume_timestamp=self._clock(),
+            offsets=[first, *(offset - first for offset in offsets[1:])],
+            pop_time=pop_time,
+        )
+        self._dirty = True
+        return counts
+
+    def acknowledge(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> int | AckOutcome:
+        """A message is done; returns the consumer offset to commit, or why there is none."""
+        batch = self._get(topic, group, queue_id)
+        if batch is None:
+            return offset + 1
+        offsets = _offsets(batch)
+        if not offsets:
+            return AckOutcome.UNKNOWN
+        if pop_time != batch.pop_time:
+            return AckOutcome.OUTDATED
+        if offset not in offsets:
+            return AckOutcome.UNKNOWN
+        batch.commit_bits |= 1 << offsets.index(offset)
+        batch.last_consume_timestamp = self._clock()
+        self._dirty = True
+        undone = (each for index, each in enumerate(offsets) if not batch.commit_bits >> index & 1)
+        return next(undone, offsets[-1] + 1)
+
+    def postpone(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int, visible: int) -> None:
+        """Change when a message of the batch becomes visible again."""
+        batch = self._get(topic, group, queue_id)
+        if batch is not None and batch.pop_time == pop_time and offset in _offsets(batch):
+            batch.next_visible_times = {**(batch.next_visible_times or {}), offset: visible}
+            self._dirty = True
+
+    def forget(self, topic: str, group: str, queue_id: int) -> None:
+        """The group's position was set: the batch no longer counts."""
+        if self._table.get(f"{topic}@{group}", {}).pop(queue_id, None) is not None:
+            self._dirty = True
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop everything of a topic."""
+        self._forget(lambda name, _group: name == topic)
+
+    def forget_group(self, group: str) -> None:
+        """Drop everything of a group."""
+        self._forget(lambda _topic, name: name == group)
+
+    @property
+    def full(self) -> bool:
+        """Whether there are batches of so many topics and groups that no more should be begun."""
+        return len(self._table) >= MAX_KEYS
+
+    def _get(self, topic: str, group: str, queue_id: int) -> OrderInfo | None:
+        return self._table.get(f"{topic}@{group}", {}).get(queue_id)
+
+    def _forget(self, matches: Callable[[str, str], bool]) -> None:
+        for key in [key for key in self._table if matches(*_split(key))]:
+            del self._table[key]
+            self._dirty = True
+
+    def _drop_idle(self) -> None:
+        limit = self._clock() - IDLE_MS
+        for key, queues in list(self._table.items()):
+            for queue_id, batch in list(queues.items()):
+                if batch.last_consume_timestamp < limit:
+                    del queues[queue_id]
+            if not queues:
+                del self._table[key]
+
+
+def _offsets(batch: OrderInfo) -> list[int]:
+    if not batch.offsets:
+        return []
+    first, *distances = batch.offsets
+    return [first, *(first + distance for distance in distances)]
+
+
+def _counts(before: OrderInfo, offsets: Sequence[int], attempt_id: str | None) -> dict[int, int]:
+    known = before.consumed_counts or {}
+    if attempt_id and before.attempt_id == attempt_id:
+        return dict(known)
+    again = set(_offsets(before))
+    return {offset: known.get(offset, 0) + 1 for offset in offsets if offset in again}
+
+
+def _split(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition("@")
+    return topic, group

@@ -1,0 +1,217 @@
+"""Revival: reads the revive queues, and brings back what was given out and not acknowledged in time.
+
+A checkpoint is dealt with when everything timed for up to two seconds after it is due has arrived and was read: its
+acknowledgements are known then. The stored offset of a revive queue is the last entry dealt with, and it is stored when
+what was brought back is on disk; so a crash may bring messages back twice, but forgets none.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError
+from pyromq.broker.pop.revivelog import ACK, BATCH_ACK, CHECKPOINT, AckRecord, Checkpoint, CheckpointKey, ReviveLog
+from pyromq.protocol import names
+from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.properties import Property, find_property
+from pyromq.protocol.record import peek_record
+from pyromq.store import GetStatus, MessageStore
+
+log = logging.getLogger(__name__)
+
+GRACE_MS = 2_000
+"""How long after its time an acknowledgement still counts."""
+READ_AT_ONCE = 32
+MAX_CHECKPOINTS = 50_000
+"""Of one queue that wait to be dealt with; no more is read then."""
+LOOK_AGAIN = 0.2
+AFTER_REFUSAL = 1.0
+AGAIN_AFTER_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""How much longer what could not be brought back stays invisible, by attempt."""
+
+
+class _Entry:
+    """A checkpoint that was read, with what is done of it."""
+
+    __slots__ = ("checkpoint", "end", "offsets", "revive_offset", "undone")
+
+    def __init__(self, checkpoint: Checkpoint, revive_offset: int) -> None:
+        self.checkpoint = checkpoint
+        self.revive_offset = revive_offset
+        self.offsets = checkpoint.offsets()
+        self.undone = {offset for index, offset in enumerate(self.offsets) if not checkpoint.bits >> index & 1}
+        self.end = 0
+        """Where the last record written for it ends in the log."""
+
+
+class ReviveQueue:
+    """One queue of the revive topic. `timed_until` tells before which time all timed messages have been delivered."""
+
+    def __init__(
+        self,
+        queue_id: int,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        revive_log: ReviveLog,
+        comeback: Comeback,
+        timed_until: Callable[[], int],
+    ) -> None:
+        self._queue_id = queue_id
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._log = revive_log
+        self._comeback = comeback
+        self._timed_until = timed_until
+        self._entries: dict[CheckpointKey, _Entry] = {}
+        self._finished: deque[_Entry] = deque()
+        stored = offsets.get(names.REVIVE_GROUP, revive_log.topic, queue_id)
+        self._committed = -1 if stored is None else stored
+        self._next = self._committed + 1
+        self._seen_until = 0
+        """Everything timed for before this was read."""
+        self._mark: tuple[int, int] | None = None
+
+    @property
+    def waiting(self) -> int:
+        """Checkpoints that were read and not dealt with."""
+        return len(self._entries)
+
+    def behind(self) -> int:
+        """Entries not read yet."""
+        return max(0, self._store.max_offset(self._log.topic, self._queue_id) - self._next)
+
+    def step(self) -> float | None:
+        """Read some entries, or deal with a checkpoint; see `pacing.Step`."""
+        if self.behind() and len(self._entries) < MAX_CHECKPOINTS:
+            self._read()
+            return 0.0
+        self._look_at_time()
+        self._commit()
+        entry = next(iter(self._entries.values()), None)
+        if entry is not None and self._seen_until - entry.checkpoint.due > GRACE_MS:
+            return self._deal_with(entry)
+        return LOOK_AGAIN if self._entries or self._finished else None
+
+    # -- reading
+
+    def _read(self) -> None:
+        result = self._store.get(self._log.topic, self._queue_id, self._next, READ_AT_ONCE)
+        if result.status is GetStatus.FOUND:
+            for record, offset in zip(result.records(), result.queue_offsets, strict=True):
+                self._note(record, offset)
+        elif result.next_offset == self._next:
+            raise StoreBusyError(f"revive queue {self._queue_id} cannot be read at {self._next}: {result.status.name}")
+        self._next = result.next_offset
+
+    def _note(self, record: memoryview, offset: int) -> None:
+        try:
+            summary = peek_record(record, 0)
+            tag = find_property(summary.properties, Property.TAGS)
+            body = record[summary.body_start : summary.body_end]
+            if tag == CHECKPOINT:
+                checkpoint = Checkpoint.decode(body)
+                # The timer may deliver again after a crash; what was acknowledged of the first one stays so.
+                self._entries.setdefault(checkpoint.key, _Entry(checkpoint, offset))
+            elif tag in (ACK, BATCH_ACK):
+                ack = AckRecord.decode(body)
+                entry = self._entries.get(ack.key)
+                if entry is not None:
+                    entry.undone.difference_update(ack.offsets())
+        except ProtocolError as error:
+            log.warning("entry %d of revive queue %d is passed over: %s", offset, self._queue_id, error)
+
+    def _look_at_time(self) -> None:
+        """Find out up to when everything timed was read: delivered first, then visible, then read."""
+        if self._mark is None:
+            self._mark = self._timed_until(), self._store.max_physical_offset
+        until, end = self._mark
+        if self._store.dispatched_offset >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
+            self._seen_until, self._mark = max(self._seen_until, until), None
+
+    # -- dealing with what was read
+
+    def _deal_with(self, entry: _Entry) -> float:
+        checkpoint = entry.checkpoint
+        if self._comeback.wanted(checkpoint):
+            try:
+                for offset in sorted(entry.undone):
+                    entry.end = max(entry.end, self._bring_back(checkpoint, offset))
+                    entry.undone.discard(offset)
+            except StoreBusyError as error:
+                log.warning("messages of %s wait to be brought back: %s", checkpoint.topic, error)
+                return AFTER_REFUSAL
+        del self._entries[checkpoint.key]
+        self._finished.append(entry)
+        return 0.0
+
+    def _bring_back(self, checkpoint: Checkpoint, offset: int) -> int:
+        try:
+            return self._comeback(checkpoint, offset)
+        except CannotReturnError as error:
+            reason = str(error)
+        text = str(checkpoint.attempts)
+        attempts = min(int(text[:9]), len(AGAIN_AFTER_S)) if text.isascii() and text.isdecimal() else 0
+        log.error(
+            "message %d in queue %d of %s cannot be brought back to %s, attempt %d: %s",
+            offset, checkpoint.queue_id, checkpoint.topic, checkpoint.group, attempts + 1, reason,
+        )  # fmt: skip
+        if attempts >= len(AGAIN_AFTER_S) and self._config.skip_when_ck_re_put_reach_max_times:
+            return 0
+        longer = AGAIN_AFTER_S[min(attempts, len(AGAIN_AFTER_S) - 1)] * 1000
+        again = Checkpoint(
+            broker_name=checkpoint.broker_name,
+            group=checkpoint.group,
+            distances=[0],
+            invisible_time=checkpoint.invisible_time + longer,
+            count=1,
+            pop_time=checkpoint.pop_time,
+            queue_id=checkpoint.queue_id,
+            attempts=str(attempts + 1),
+            start_offset=offset,
+            topic=checkpoint.topic,
+        )
+        written = self._log.note(again, self._queue_id)
+        if not written.stored:
+            raise StoreBusyError(f"{written.status.name}: {written.reason}")
+        return written.end
+
+    def _commit(self) -> None:
+        """Store how far it got, as far as that is on disk."""
+        reached, flushed = self._committed, self._store.flushed_offset
+        while self._finished and self._finished[0].end <= flushed:
+            reached = self._finished.popleft().revive_offset
+        if not self._entries and not self._finished:
+            reached = self._next - 1  # nothing but acknowledgements that nobody waits for
+        if reached != self._committed and reached >= 0:
+            self._committed = reached
+            self._offsets.commit(names.REVIVE_GROUP, self._log.topic, self._queue_id, reached)
+
+
+class Revive:
+    """All revive queues of a broker, one after the other."""
+
+    def __init__(self, queues: list[ReviveQueue]) -> None:
+        self._queues = queues
+        self._turn = 0
+
+    @property
+    def waiting(self) -> int:
+        """Checkpoints that were read and not dealt with."""
+        return sum(queue.waiting for queue in self._queues)
+
+    def step(self) -> float | None:
+        """One step of the first queue that has work, beginning behind the last one that had; see `pacing.Step`."""
+        pauses: list[float] = []
+        for number in range(len(self._queues)):
+            turn = (self._turn + number) % len(self._queues)
+            pause = self._queues[turn].step()
+            if pause is not None and pause <= 0:
+                self._turn = (turn + 1) % len(self._queues)
+                return 0.0
+            if pause is not None:
+                pauses.append(pause)
+        return min(pauses, default=None)

@@ -1,0 +1,125 @@
+"""Puts the parts of pop consumption together. No behaviour of its own."""
+
+import random
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from pyromq.broker.pacing import Paced
+from pyromq.broker.pop.acks import Acks
+from pyromq.broker.pop.buffer import PopBuffer
+from pyromq.broker.pop.comeback import Comeback
+from pyromq.broker.pop.gathering import Gathering
+from pyromq.broker.pop.longpoll import PopPark
+from pyromq.broker.pop.looking import Looking
+from pyromq.broker.pop.popping import Popping, QueueOrder
+from pyromq.broker.pop.revive import Revive, ReviveQueue
+from pyromq.broker.pop.revivelog import ReviveLog
+from pyromq.broker.timer import TimerDelivery
+from pyromq.remoting import Handler
+from pyromq.store import BrokerRole, Dispatch, StoreError
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+SAVE_INTERVAL = 10.0
+LONGEST_NAP = 1.0
+
+
+class PopParts:
+    """Everything that pops need of a broker whose store is open and whose timer runs."""
+
+    def __init__(self, broker: "Broker", timer: TimerDelivery) -> None:
+        config, store, clock, topics, groups = broker.config, broker.store, broker.clock, broker.topics, broker.groups
+        offsets, batches, stats = broker.offsets, broker.ordered_batches, broker.stats
+        self._store = store
+        self.batches = batches
+        self.park, self.questions = (
+            PopPark(
+                clock,
+                capacity=config.max_pop_polling_size,
+                per_key=config.pop_polling_size,
+                force_every=config.pop_long_polling_force_notify_interval,
+            )
+            for _ in range(2)
+        )
+        log = ReviveLog(config, store, clock)
+        self.buffer = PopBuffer(config, log, offsets, lambda: store.flushed_offset, clock)
+        order = QueueOrder(config, topics, random.Random())
+        gathering = Gathering(config, store, offsets, self.buffer, batches)
+        self.popping = Popping(config, topics, groups, broker.filters, gathering, order, self.park, stats, clock)
+        self.acks = Acks(
+            config, topics, store, broker.durability, offsets, log, self.buffer, batches, self.park, stats, clock
+        )
+        self.looking = Looking(config, topics, groups, store, gathering, order, self.park, self.questions, clock)
+        comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count)
+        self.revive = Revive(
+            [
+                ReviveQueue(number, config, store, offsets, log, comeback, lambda: timer.read_time)
+                for number in range(config.revive_queue_num)
+            ]
+        )
+        self.revive_topic = log.topic
+        self._paces = [Paced(self.park.step), Paced(self.questions.step), Paced(self.buffer.step)]
+        self.park.wake, self.questions.wake, self.buffer.wake = (pace.wake for pace in self._paces)
+        self._reviving = Paced(self.revive.step, longest_nap=LONGEST_NAP)
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return self.popping.handlers() | self.acks.handlers() | self.looking.handlers()
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop everything of a topic that is deleted."""
+        self.batches.forget_topic(topic)
+        self.buffer.forget_topic(topic)
+
+    def arrived(self, message: Dispatch) -> None:
+        """A message became visible."""
+        for park in (self.park, self.questions):
+            park.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
+
+    def revivable(self, _message: Dispatch) -> None:
+        """An entry of the revive topic became visible."""
+        self._reviving.wake()
+
+    def start(self, *, reviving: bool) -> None:
+        """Begin with what happens by itself."""
+        for pace in self._paces:
+            pace.start()
+        if reviving:
+            self._reviving.start()
+
+    def stop(self) -> None:
+        """Answer those who wait, and leave nothing in memory that a restart would miss."""
+        self._reviving.stop()
+        for pace in self._paces:
+            pace.stop()
+        self.popping.stopping = self.looking.stopping = True
+        self.park.resume_all()
+        self.questions.resume_all()
+        self.buffer.store_all()
+        try:
+            self._store.flush()
+        except StoreError:
+            return  # offsets stay where they are, and what was popped is given out again
+        self.buffer.step()
+        self.batches.persist()
+
+    def runtime(self) -> dict[str, object]:
+        """For the runtime information."""
+        return {
+            "popHeld": len(self.park),
+            "popCheckpointsPending": len(self.buffer),
+            "popCheckpointsDue": self.revive.waiting,
+        }
+
+
+def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> PopParts:
+    """Start all of it; `undo` gets how to stop it."""
+    parts = PopParts(broker, timer)
+    broker.store.add_listener(parts.arrived)
+    broker.followers[parts.revive_topic] = parts.revivable
+    broker.runtime_sources.append(parts.runtime)
+    broker.timers.every(SAVE_INTERVAL, parts.batches.persist)
+    undo.callback(parts.stop)
+    parts.start(reviving=broker.config.broker_role is not BrokerRole.SLAVE)
+    return parts

@@ -174,7 +174,8 @@ class Life:
             body = self.flushed[place]
             key = f"U{int(body.partition(b':')[0]):031d}"
             messages = store.query(place[0], key, 8, 0, FOREVER).messages()
-            assert [message.body for message in messages] == [body], f"{place} is not found by {key}"
+            # A flipped bit may have given the key to a message that was not flushed.
+            assert [message.body for message in messages].count(body) == 1, f"{place} is not found by {key}"
         self.flushed = found
         for topic in TOPICS:
             for queue_id in range(2):

@@ -18,6 +18,7 @@ BOUND = 120.0
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the extended versions of fuzz, crash and fault tests")
     parser.addoption("--interop", action="store_true", help="also run third-party clients and servers (needs Java)")
+    parser.addoption("--matrix", metavar="PAGE", help="write what works between which client and server to this file")
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

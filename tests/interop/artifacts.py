@@ -1,6 +1,7 @@
-"""Published artifacts, fetched and built once into a folder that git ignores."""
+"""Published artifacts, fetched and built once into a folder that git ignores; what changed is built again."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
@@ -11,9 +12,9 @@ from pathlib import Path
 HERE = Path(__file__).parent
 CACHE = HERE.parent.parent / ".interop"
 
-CLIENT_VERSIONS = ("4.9.8", "5.3.3")
-"""Releases of the Java client that are tried."""
-SERVER_VERSION = "5.3.3"
+CLIENT_VERSIONS = ("4.9.8", "5.5.0")
+"""Releases of the Java client that are tried: one of the 4.9 line and the newest."""
+SERVER_VERSION = "5.5.0"
 """The release of Apache's servers and tools that is run; the 4.9 line is not on Maven Central as servers."""
 
 BUILD_TIMEOUT = 900
@@ -23,7 +24,7 @@ def java_driver(version: str) -> str:
     """Class path of the driver, compiled against this release of the client."""
     target = CACHE / f"java-client-{version}"
     listing = target / "classpath.txt"
-    with _once(target) as build:
+    with _once(target, HERE / "java") as build:
         if build:
             source = target / "source"
             shutil.copytree(HERE / "java", source, ignore=shutil.ignore_patterns("target"))
@@ -40,7 +41,7 @@ def java_driver(version: str) -> str:
 def apache_servers(version: str = SERVER_VERSION) -> str:
     """Class path of Apache's name server, broker and tools."""
     target = CACHE / f"apache-{version}"
-    with _once(target) as build:
+    with _once(target, HERE / "apache") as build:
         if build:
             shutil.copytree(HERE / "apache", target / "source")
             _maven(target / "source", version, "dependency:copy-dependencies", f"-DoutputDirectory={target / 'lib'}")
@@ -48,23 +49,36 @@ def apache_servers(version: str = SERVER_VERSION) -> str:
 
 
 def _maven(folder: Path, version: str, *goals: str) -> None:
-    command = ["mvn", "-q", "-B", f"-Drocketmq.version={version}", *goals]
+    run_tool(["mvn", "-q", "-B", f"-Drocketmq.version={version}", *goals], folder)
+
+
+def run_tool(command: list[str], folder: Path) -> None:
+    """Run a build step; RuntimeError with the end of its output when it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=BUILD_TIMEOUT, check=False)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed in {folder}:\n{(done.stdout + done.stderr)[-4000:]}")
 
 
 @contextmanager
-def _once(target: Path) -> Iterator[bool]:
-    """Whether the folder has to be filled; it counts as filled only after that went well."""
+def _once(target: Path, source: Path) -> Iterator[bool]:
+    """Whether the folder has to be filled: it counts as filled after that went well and until the source changes."""
     CACHE.mkdir(exist_ok=True)
     done = target / ".complete"
+    digest = _digest(source)
     with (CACHE / f"{target.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if done.exists():
+        if done.exists() and done.read_text() == digest:
             yield False
             return
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
         yield True
-        done.touch()
+        done.write_text(digest)
+
+
+def _digest(folder: Path) -> str:
+    total = hashlib.sha256()
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        total.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
+        total.update(path.read_bytes())
+    return total.hexdigest()

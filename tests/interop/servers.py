@@ -1,32 +1,22 @@
 """Servers as processes of their own: ours and Apache's, behind one face."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from types import TracebackType
+from typing import Self
 
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 
 START_TIMEOUT = 120.0
 STOP_TIMEOUT = 60.0
-
-
-class Cluster(Protocol):
-    """A name server with one broker, running."""
-
-    @property
-    def namesrv(self) -> str: ...
-
-    @property
-    def broker(self) -> str: ...
 
 
 def free_port() -> int:
@@ -57,76 +47,90 @@ def wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> Non
     raise RuntimeError(f"nobody listens on {address}:\n{log.read_text()[-4000:]}")
 
 
-@dataclass
-class Daemon:
-    """One server process with its log."""
+class Server:
+    """One server process with its log, which can be started again at the same address and with the same files."""
 
-    command: list[str]
-    log: Path
-    env: dict[str, str] = field(default_factory=dict)
-    process: "subprocess.Popen[bytes] | None" = None
+    def __init__(self, folder: Path, command: list[str], address: str, log: str, **environ: str) -> None:
+        self.address = address
+        self.store = folder / "store"
+        self.log = folder / log
+        self._command = command
+        self._environ = environ
+        self._process: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "subprocess.Popen[bytes]":
-        """Start it; output goes to the log."""
+    def start(self) -> None:
+        """Start it and wait until it accepts connections."""
         with self.log.open("ab") as out:
-            self.process = subprocess.Popen(
-                self.command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **self.env}
+            self._process = subprocess.Popen(
+                self._command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **self._environ}
             )
-        return self.process
+        wait_for(self.address, self._process, self.log)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait for the end."""
-        if self.process is not None and self.process.poll() is None:
-            self.process.send_signal(number)
+        process = self._process
+        if process is not None and process.poll() is None:
+            process.send_signal(number)
             try:
-                self.process.wait(STOP_TIMEOUT)
+                process.wait(STOP_TIMEOUT)
             except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
+                process.kill()
+                process.wait()
+
+    def restart(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Stop it with a signal and start it again."""
+        self.stop(number)
+        self.start()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
 
 
-class OurNameServer:
+def our_name_server(folder: Path) -> Server:
     """`pyromq namesrv` as a process."""
-
-    def __init__(self, folder: Path) -> None:
-        self.address = f"127.0.0.1:{free_port()}"
-        folder.mkdir(parents=True, exist_ok=True)
-        self._daemon = Daemon(
-            [
-                *[sys.executable, "-m", "pyromq", "namesrv", "--listen-port", self.address.rsplit(":", 1)[1]],
-                *["--kv-config-path", str(folder / "kvConfig.json")],
-            ],
-            folder / "namesrv.log",
-        )
-
-    def start(self) -> None:
-        wait_for(self.address, self._daemon.start(), self._daemon.log)
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._daemon.stop(number)
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    options = ["--listen-port", str(port), "--kv-config-path", str(folder / "kvConfig.json")]
+    return Server(folder, [sys.executable, "-m", "pyromq", "namesrv", *options], f"127.0.0.1:{port}", "namesrv.log")
 
 
-class OurBroker:
+def our_broker(folder: Path, namesrv: str, name: str = "broker-a", **properties: str) -> Server:
     """`pyromq broker` as a process, configured by Apache's property names."""
-
-    def __init__(self, folder: Path, namesrv: str, name: str = "broker-a", **properties: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        self.store = folder / "store"
-        write_properties(folder / "broker.conf", self.store, port, namesrv, name, properties)
-        command = [sys.executable, "-m", "pyromq", "broker", "-c", str(folder / "broker.conf")]
-        self._daemon = Daemon(command, folder / "broker.log")
-
-    def start(self) -> None:
-        wait_for(self.address, self._daemon.start(), self._daemon.log)
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._daemon.stop(number)
+    port = write_properties(folder, namesrv, name, properties)
+    command = [sys.executable, "-m", "pyromq", "broker", "-c", str(folder / "broker.conf")]
+    return Server(folder, command, f"127.0.0.1:{port}", "broker.log")
 
 
-def write_properties(path: Path, store: Path, port: int, namesrv: str, name: str, properties: dict[str, str]) -> None:
-    """A broker.conf that both kinds of brokers understand."""
+def apache_name_server(folder: Path, version: str = SERVER_VERSION) -> Server:
+    """Apache's name server."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    (folder / "namesrv.conf").write_text(f"listenPort={port}\nkvConfigPath={folder / 'kvConfig.json'}\n")
+    main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(folder / "namesrv.conf")]
+    command = java(apache_servers(version), *main, home=folder)
+    return Server(folder, command, f"127.0.0.1:{port}", "namesrv.log", ROCKETMQ_HOME=str(folder))
+
+
+def apache_broker(
+    folder: Path, namesrv: str, name: str = "broker-a", version: str = SERVER_VERSION, **properties: str
+) -> Server:
+    """Apache's broker with a small heap."""
+    port = write_properties(folder, namesrv, name, properties)
+    main = ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(folder / "broker.conf")]
+    command = java(apache_servers(version), *main, heap="512m", home=folder)
+    return Server(folder, command, f"127.0.0.1:{port}", "broker.log", ROCKETMQ_HOME=str(folder))
+
+
+def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str, str]) -> int:
+    """A broker.conf that both kinds of brokers understand; returns the port it chose."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
     text = {
         "brokerName": name,
         "brokerClusterName": "DefaultCluster",
@@ -134,7 +138,7 @@ def write_properties(path: Path, store: Path, port: int, namesrv: str, name: str
         "brokerIP1": "127.0.0.1",
         "listenPort": str(port),
         "namesrvAddr": namesrv,
-        "storePathRootDir": str(store),
+        "storePathRootDir": str(folder / "store"),
         "mappedFileSizeCommitLog": str(64 << 20),
         "autoCreateTopicEnable": "true",
         "enablePropertyFilter": "true",
@@ -142,7 +146,8 @@ def write_properties(path: Path, store: Path, port: int, namesrv: str, name: str
         "transactionTimeOut": "1000",
         **properties,
     }
-    path.write_text("".join(f"{key}={value}\n" for key, value in text.items()))
+    (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in text.items()))
+    return port
 
 
 def java(classpath: str, main: str, *arguments: str, heap: str = "256m", home: Path) -> list[str]:
@@ -154,97 +159,42 @@ def java(classpath: str, main: str, *arguments: str, heap: str = "256m", home: P
     ]  # fmt: skip
 
 
-class ApacheNameServer:
-    """Apache's name server."""
-
-    def __init__(self, folder: Path, version: str = SERVER_VERSION) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        (folder / "namesrv.conf").write_text(f"listenPort={port}\nkvConfigPath={folder / 'kvConfig.json'}\n")
-        command = java(
-            apache_servers(version),
-            "org.apache.rocketmq.namesrv.NamesrvStartup",
-            *("-c", str(folder / "namesrv.conf")),
-            home=folder,
-        )
-        self._daemon = Daemon(command, folder / "namesrv.log", {"ROCKETMQ_HOME": str(folder)})
-
-    def start(self) -> None:
-        wait_for(self.address, self._daemon.start(), self._daemon.log)
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._daemon.stop(number)
-
-
-class ApacheBroker:
-    """Apache's broker with a small heap."""
-
-    def __init__(
-        self, folder: Path, namesrv: str, name: str = "broker-a", version: str = SERVER_VERSION, **properties: str
-    ) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        port = free_port()
-        self.address = f"127.0.0.1:{port}"
-        self.store = folder / "store"
-        write_properties(folder / "broker.conf", self.store, port, namesrv, name, properties)
-        command = java(
-            apache_servers(version),
-            "org.apache.rocketmq.broker.BrokerStartup",
-            *("-c", str(folder / "broker.conf")),
-            heap="512m",
-            home=folder,
-        )
-        self._daemon = Daemon(command, folder / "broker.log", {"ROCKETMQ_HOME": str(folder)})
-
-    def start(self) -> None:
-        wait_for(self.address, self._daemon.start(), self._daemon.log)
-
-    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        self._daemon.stop(number)
-
-
 @dataclass(frozen=True)
-class Running:
-    """Addresses of a cluster that runs."""
+class Cluster:
+    """A name server with one broker."""
 
-    namesrv: str
-    broker: str
+    name_server: Server
+    broker: Server
+
+    @property
+    def namesrv(self) -> str:
+        """Address of the name server, as clients are given it."""
+        return self.name_server.address
+
+    def operations(self) -> dict[str, Callable[[], None]]:
+        """What a driver may ask to be done to the servers."""
+        return {
+            "restartBroker": self.broker.restart,
+            "killBroker": lambda: self.broker.restart(signal.SIGKILL),
+            "restartNamesrv": self.name_server.restart,
+        }
 
 
 @contextlib.contextmanager
-def ours(folder: Path, **properties: str) -> Iterator[Running]:
-    """Our name server and broker."""
-    name_server = OurNameServer(folder / "namesrv")
-    name_server.start()
-    broker = OurBroker(folder / "broker", name_server.address, **properties)
-    try:
-        broker.start()
-        yield Running(name_server.address, broker.address)
-    finally:
-        broker.stop()
-        name_server.stop()
+def ours(folder: Path, **properties: str) -> Iterator[Cluster]:
+    """Our name server and broker, running."""
+    with (
+        our_name_server(folder / "namesrv") as name_server,
+        our_broker(folder / "broker", name_server.address, **properties) as broker,
+    ):
+        yield Cluster(name_server, broker)
 
 
 @contextlib.contextmanager
-def apache(folder: Path, **properties: str) -> Iterator[Running]:
-    """Apache's name server and broker."""
-    name_server = ApacheNameServer(folder / "namesrv")
-    name_server.start()
-    broker = ApacheBroker(folder / "broker", name_server.address, **properties)
-    try:
-        broker.start()
-        yield Running(name_server.address, broker.address)
-    finally:
-        broker.stop()
-        name_server.stop()
-
-
-def run_driver(classpath: str, namesrv: str, home: Path, *scenarios: str) -> dict[str, dict[str, object]]:
-    """Run the Java driver and return what it says about each scenario."""
-    command = java(classpath, "pyromq.Driver", namesrv, *scenarios, heap="300m", home=home)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=1200, check=False)
-    lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"scenario"')]
-    if not lines:
-        raise RuntimeError(f"the driver said nothing:\n{done.stderr[-4000:]}")
-    return {line["scenario"]: line for line in lines}
+def apache(folder: Path, **properties: str) -> Iterator[Cluster]:
+    """Apache's name server and broker, running."""
+    with (
+        apache_name_server(folder / "namesrv") as name_server,
+        apache_broker(folder / "broker", name_server.address, **properties) as broker,
+    ):
+        yield Cluster(name_server, broker)

@@ -1,30 +1,27 @@
 """The official Java client, one release of each line, against our servers."""
 
 import functools
-from pathlib import Path
+from collections.abc import Callable
 
 import pytest
 
 from tests.interop.artifacts import CLIENT_VERSIONS, java_driver
-from tests.interop.servers import ours, run_driver
+from tests.interop.drivers import Outcome, run_java_driver
+from tests.interop.matrix import SCENARIOS, Cell
+from tests.interop.servers import ours
 
-SCENARIOS = (
-    "sync", "async", "oneway", "batch", "selector", "queue", "compression", "properties", "large", "namespace",
-    "tags", "sql92", "concurrent", "orderly", "broadcast", "litePull", "litePullAssign", "sharing",
-    "delayLevel", "timed", "transaction", "retry", "deadLetter", "requestReply",
-    "query", "offsets", "offsetReset", "trace",
-)  # fmt: skip
+Results = Callable[[str], dict[str, Outcome]]
 
 
-@pytest.fixture(scope="session")
-def results(tmp_path_factory: pytest.TempPathFactory) -> "functools._lru_cache_wrapper[dict[str, dict[str, object]]]":
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """What the driver says, by release; each release runs once."""
 
     @functools.cache
-    def of(version: str) -> dict[str, dict[str, object]]:
-        folder: Path = tmp_path_factory.mktemp(f"java-{version}")
+    def of(version: str) -> dict[str, Outcome]:
+        folder = tmp_path_factory.mktemp(f"java-{version}")
         with ours(folder) as cluster:
-            return run_driver(java_driver(version), cluster.namesrv, folder, *SCENARIOS)
+            return run_java_driver(java_driver(version), cluster, folder, *SCENARIOS)
 
     return of
 
@@ -32,8 +29,9 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> "functools._lru_cache_w
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("version", CLIENT_VERSIONS)
 def test_java_client(
-    results: "functools._lru_cache_wrapper[dict[str, dict[str, object]]]", version: str, scenario: str
+    results: Results, version: str, scenario: str, record_property: Callable[[str, object], None]
 ) -> None:
+    record_property("cell", Cell("Clients", scenario, f"Java {version} → PyroMQ"))
     outcome = results(version).get(scenario)
     assert outcome is not None, "the driver ended before this scenario"
-    assert outcome["ok"], outcome.get("fault")
+    assert outcome.ok, outcome.fault

@@ -1,5 +1,7 @@
 package pyromq;
 
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
 import java.lang.reflect.Method;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
@@ -20,6 +22,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 final class Cluster implements AutoCloseable {
 
     static final long BOUND_MS = 60_000;
+    private static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
 
     final String namesrv;
     final String name;
@@ -111,6 +114,13 @@ final class Cluster implements AutoCloseable {
         return names;
     }
 
+    /** Has the program that started this one do something to the servers, and waits until it is done. */
+    static void ask(String what) throws Exception {
+        System.out.println("{\"ask\":\"" + what + "\"}");
+        System.out.flush();
+        check("done".equals(ANSWERS.readLine()), what + " was not done");
+    }
+
     static void await(String what, BooleanSupplier condition) throws InterruptedException {
         long end = System.currentTimeMillis() + BOUND_MS;
         while (!condition.getAsBoolean()) {
@@ -144,13 +154,14 @@ final class Cluster implements AutoCloseable {
         throw new NoSuchMethodException(setter);
     }
 
-    static boolean release5() {
-        try {
-            Class.forName("org.apache.rocketmq.common.compression.CompressionType");
-            return true;
-        } catch (ClassNotFoundException absent) {
-            return false;
+    /** Whether this release of the client lets its user choose the compression; all of the 5 line do. */
+    static boolean choosesCompression() {
+        for (Method method : DefaultMQProducer.class.getMethods()) {
+            if (method.getName().equals("setCompressType")) {
+                return true;
+            }
         }
+        return false;
     }
 
     @Override

@@ -25,6 +25,7 @@ public final class Driver {
         Consuming.register(all);
         Delivery.register(all);
         Administration.register(all);
+        Operations.register(all);
         return all;
     }
 

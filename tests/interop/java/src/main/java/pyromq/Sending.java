@@ -140,10 +140,10 @@ final class Sending {
 
     static void compression(Cluster cluster) throws Exception {
         String body = "compress me ".repeat(1000);
-        List<String> types = Cluster.release5() ? List.of("ZLIB", "LZ4", "ZSTD") : List.of("ZLIB");
+        List<String> types = Cluster.choosesCompression() ? List.of("ZLIB", "LZ4", "ZSTD") : List.of("ZLIB");
         for (String type : types) {
             DefaultMQProducer producer = new DefaultMQProducer(cluster.unique("P"));
-            if (Cluster.release5()) {
+            if (Cluster.choosesCompression()) {
                 Cluster.setEnum(producer, "setCompressType", type);
             }
             cluster.start(producer);

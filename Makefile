@@ -4,7 +4,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format test bench clean
+.PHONY: help setup check format demo test bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -27,6 +27,9 @@ check: setup ## lint, format check and types
 format: setup ## rewrite the code in the house format
 	$(RUN) ruff check --fix-only --quiet .
 	$(RUN) ruff format .
+
+demo: setup ## produce, store and consume a stream of orders on an embedded cluster
+	$(RUN) pyromq demo $(ARGS)
 
 test: setup ## run the tests (ARGS='--long' for the extended ones)
 	$(RUN) pytest $(ARGS)

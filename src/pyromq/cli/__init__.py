@@ -14,6 +14,7 @@ COMMANDS = {
     "standalone": "pyromq.cli.standalone",
     "namesrv": "pyromq.cli.namesrv",
     "broker": "pyromq.cli.broker",
+    "demo": "pyromq.cli.demo",
     "reference": "pyromq.cli.reference",
 }
 

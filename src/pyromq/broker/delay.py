@@ -178,7 +178,7 @@ class DelayDelivery:
         summary, record = found
         properties = decode_properties(summary.properties)
         place = real_place(properties)
-        if place is None or place[0] == names.TRANS_HALF_TOPIC:
+        if place is None:
             log.error("message %d of delay level %d has no topic to go to: dropped", offset, level.number)
             return True
         # The stored text keeps DELAY, as Apache's does; without it in the map the message is not parked again.

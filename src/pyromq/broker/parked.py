@@ -5,6 +5,7 @@
 
 from collections.abc import Mapping
 
+from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.protocol.record import RecordSummary, peek_record
@@ -19,6 +20,9 @@ HOPELESS = frozenset(
     }
 )
 """Refusals that the same message would meet again."""
+
+_OUT_OF_BOUNDS = names.FORBIDDEN_TOPICS | {names.TIMER_TOPIC}
+_MAX_DIGITS = 18
 
 
 def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str]) -> None:
@@ -35,9 +39,15 @@ def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str
 
 
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
-    """Topic and queue that a parked message belongs to; None when it does not say."""
+    """Topic and queue that a parked message belongs to; None when it does not say, or names a waiting place itself.
+
+    A client may write such a message into the timer topic: it must neither go round for ever nor get where a client
+    cannot send.
+    """
     topic, queue_id = properties.get(Property.REAL_TOPIC), properties.get(Property.REAL_QUEUE_ID, "")
-    return (topic, int(queue_id)) if topic and queue_id.isascii() and queue_id.isdigit() else None
+    if not topic or topic in _OUT_OF_BOUNDS or not (queue_id.isascii() and queue_id.isdigit()):
+        return None
+    return topic, int(queue_id[:_MAX_DIGITS])
 
 
 def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:

@@ -119,7 +119,7 @@ class Heart:
     async def beat_all(self) -> bool:
         """To every known broker, to masters only without consumers. False when a round runs or nobody is there."""
         if self._lock.locked():
-            log.warning("heartbeat skipped: the previous round is still under way")
+            log.debug("heartbeat skipped: the previous round is still under way")
             return False
         async with self._lock:
             data = self._data()

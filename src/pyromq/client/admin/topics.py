@@ -6,6 +6,7 @@ import msgspec
 
 from pyromq.client.admin.nameservers import NameServerMethods
 from pyromq.client.admin.reach import Target
+from pyromq.client.clock import sleep
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.protocol.bodies import (
     GroupList,
@@ -23,6 +24,7 @@ from pyromq.protocol.headers import (
     DeleteTopicInNamesrvHeader,
     GetAllTopicConfigHeader,
     GetAllTopicConfigResponseHeader,
+    GetRouteInfoByTopicHeader,
     GetTopicConfigHeader,
     GetTopicsByClusterHeader,
     GetTopicStatsInfoHeader,
@@ -37,6 +39,7 @@ READ_WRITE = 6
 UNIT = 1
 UNIT_SUBSCRIBED = 2
 MAX_PAGES = 10_000
+LOOK_AGAIN = 0.05
 
 Attributes = Mapping[str, str | None]
 """Topic attributes to set; None as value takes one away."""
@@ -83,6 +86,40 @@ class TopicMethods(NameServerMethods):
             named = sorted(target.name for target in masters)
             await self.set_order_conf(topic, ";".join(f"{name}:{config.write_queue_nums}" for name in named))
         return asked
+
+    async def wait_for_topic(self, topic: str, *, brokers: int = 1, seconds: float = 10.0) -> None:
+        """Return as soon as every name server has the topic on that many brokers.
+
+        A broker tells the name servers of a new topic on its own; consumers that look before miss it until their next
+        look, half a minute later. Raises ClientError when it takes longer than `seconds`.
+        """
+        reach = self._reach()
+        clock = reach.instance.clock
+        deadline = clock.monotonic() + seconds
+        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
+
+        async def count(target: Target) -> int:
+            try:
+                route = await reach.read(target, RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteData, header)
+            except BrokerError as error:
+                if error.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return 0
+                raise
+            return len(route.broker_datas)
+
+        servers = [Target(address, address) for address in self.name_servers()]
+        while True:
+            found = await reach.each(f"looking for topic {topic!r}", servers, count)
+            late = [f"{name} ({number})" for name, number in found.items() if number < brokers]
+            if not late:
+                return
+            if clock.monotonic() >= deadline:
+                raise ClientError(
+                    f"after {seconds:g} s topic {topic!r} is not on {brokers} broker(s) at {', '.join(late)}",
+                    code=ResponseCode.TOPIC_NOT_EXIST,
+                    retryable=True,
+                )
+            await sleep(clock, LOOK_AGAIN)
 
     async def create_topics(
         self, configs: Sequence[TopicConfig], *, broker: str | None = None, cluster: str | None = None

@@ -108,6 +108,7 @@ class Admin:
     # -- topics
 
     create_topic = _waiting(AsyncAdmin.create_topic)
+    wait_for_topic = _waiting(AsyncAdmin.wait_for_topic)
     create_topics = _waiting(AsyncAdmin.create_topics)
     set_topic_permission = _waiting(AsyncAdmin.set_topic_permission)
     topic_config = _waiting(AsyncAdmin.topic_config)

@@ -1,5 +1,10 @@
 """What admin calls put on the wire, for those whose effect no broker of ours shows."""
 
+import asyncio
+
+import pytest
+
+from pyromq.client.errors import ClientError
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies import (
     AclEntry,
@@ -47,6 +52,21 @@ async def test_a_topic_is_asked_for_as_mqadmin_does() -> None:
         assert (header.read_queue_nums, header.write_queue_nums, header.perm) == (8, 8, 6)
         assert (header.default_topic, header.topic_filter_type, header.topic_sys_flag) == ("TBW102", "SINGLE_TAG", 1)
         assert header.attributes == "+message.type=FIFO,-reserve.time"
+
+
+async def test_waiting_for_a_topic_asks_every_name_server_until_all_have_it() -> None:
+    cluster = AdminCluster("broker-a", name_servers=("ns1:9876", "ns2:9876"))
+    async with cluster.admin() as admin:
+        waiting = asyncio.ensure_future(admin.wait_for_topic("orders"))
+        await cluster.clock.advance(1)
+        assert not waiting.done()
+        cluster.add_topic("orders")
+        await cluster.clock.advance(1)
+        await waiting
+        impatient = asyncio.ensure_future(admin.wait_for_topic("orders", brokers=2, seconds=3))
+        await cluster.clock.advance(4)
+        with pytest.raises(ClientError, match=r"not on 2 broker\(s\) at ns1:9876 \(1\), ns2:9876 \(1\)"):
+            await impatient
 
 
 async def test_tables_are_read_until_the_total_is_reached() -> None:

@@ -35,7 +35,8 @@ test: setup ## run the tests (ARGS='--long' for the extended ones)
 	$(RUN) pytest $(ARGS)
 
 bench: setup ## run the benchmarks, one JSON object each
-	@for name in $$(ls benchmarks | sed -n 's/^\([a-z]*\)\.py$$/\1/p'); do $(RUN) python -m benchmarks.$$name --json || exit 1; done
+	@for name in $$(grep -l '__main__' benchmarks/*.py | xargs -n1 basename -s .py); do \
+	  $(RUN) python -m benchmarks.$$name --json || exit 1; done
 
 clean: ## remove environments and caches
 	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

@@ -19,6 +19,8 @@ from pyromq.client.consumer.listener import Listener, ListenerFunction
 from pyromq.client.consumer.locks import QueueLocks
 from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.orderly import OrderlyConsumption
+from pyromq.client.consumer.pop import PopConsumption
+from pyromq.client.consumer.popfetch import PopFetcher
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.pulling import Pulling
 from pyromq.client.consumer.rebalance import Rebalance
@@ -33,7 +35,7 @@ from pyromq.client.transport import Transport
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumeType
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.names import retry_topic
+from pyromq.protocol.names import is_retry_topic, pop_retry_topic, retry_topic
 
 log = logging.getLogger(__name__)
 
@@ -133,12 +135,12 @@ class PushConsumer(Consumer):
     def suspend(self) -> None:
         """Pull nothing more and keep the queues; what was pulled is still consumed."""
         self._check_running()
-        self._pulling.paused = True
+        self._pulling.paused = self._popping.paused = True
 
     def resume(self) -> None:
         """Go on after `suspend`."""
         self._check_running()
-        self._pulling.paused = False
+        self._pulling.paused = self._popping.paused = False
         self.wake_rebalance()
 
     @property
@@ -201,7 +203,7 @@ class PushConsumer(Consumer):
             "PROP_CONSUME_TYPE": str(self.consume_type),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._start_time_ms),
         }
-        return introspection.running_info(
+        info = introspection.running_info(
             self.config,
             properties,
             self._subscriptions.by_topic,
@@ -210,6 +212,8 @@ class PushConsumer(Consumer):
             self._stats,
             jstack=jstack,
         )
+        info.mq_pop_table = self._popping.info()
+        return info
 
     async def consume_directly(self, message: ReceivedMessage, broker_name: str | None) -> ConsumeDirectlyResult:
         assert self._listener is not None  # noqa: S101 - start asked for it
@@ -271,6 +275,24 @@ class PushConsumer(Consumer):
             await self._locks.unlock([queue])
         log.info("gave up %s", queue)
         return True
+
+    async def pop(self, topic: str, queues: Collection[MessageQueue], *, pulls: bool) -> None:
+        changed = await self._popping.assign(topic, list(queues))
+        # While a topic is pulled, what is left in the retry topic of its pops has to be pulled too.
+        leftovers = pop_retry_topic(self._wire_group, topic)
+        known = leftovers in self._subscriptions.by_topic
+        if pulls and not queues and not known and not is_retry_topic(topic):
+            self._subscriptions.add(tag_subscription(leftovers, None, self._instance.clock.millis()))
+        elif queues and not pulls and known:
+            self._subscriptions.remove(leftovers)
+        if changed:
+            log.info("group %s pops %d queues of %s", self.group, len(queues), topic)
+            self._instance.heart.subscriptions_changed()
+            await self._instance.send_heartbeats()
+
+    async def pop_only(self, topics: Collection[str]) -> None:
+        for topic in {queue.topic for queue in self._popping.queues} - set(topics):
+            await self._popping.assign(topic, [])
 
     async def changed(self, topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
         self._subscriptions.touch(topic, self._instance.clock.millis())
@@ -350,6 +372,16 @@ class PushConsumer(Consumer):
             dispatch=self._consumption.dispatch,
             offset_moved=self._offset_moved,
         )
+        self._popping = PopConsumption(
+            config,
+            clock,
+            PopFetcher(instance, self._wire_group),
+            self._subscriptions,
+            self._consuming,
+            self._workers,
+            batch,
+        )
+        by_broker = not config.client_rebalance and config.clustering and not listener.orderly
         self._rebalance = Rebalance(
             instance,
             self._wire_group,
@@ -359,7 +391,7 @@ class PushConsumer(Consumer):
             self,
             interval=config.rebalance_interval,
             min_interval=config.rebalance_min_interval,
-            by_broker=not config.client_rebalance and config.clustering and not listener.orderly,
+            by_broker=self if by_broker else None,
         )
 
     async def _begin(self) -> None:
@@ -394,6 +426,8 @@ class PushConsumer(Consumer):
         await self._rebalance.stop()
         await self._pulling.stop_all()
         await self._consumption.close(grace)
+        await self._popping.close(grace)
+        await self._popping.stop()
         if self._trace is not None:
             await self._trace.close()
 

@@ -16,6 +16,7 @@ from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance import ClientInstance
 from pyromq.protocol.bodies import (
     MessageModel,
+    MessageRequestMode,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
 )
@@ -56,6 +57,16 @@ class QueueOwner(Protocol):
         """What it owns of a topic is different now."""
 
 
+class PopOwner(Protocol):
+    """A consumer that lets the broker decide, which may want queues popped instead of pulled."""
+
+    async def pop(self, topic: str, queues: Collection[MessageQueue], *, pulls: bool) -> None:
+        """The broker wants these queues popped; `pulls` says that it wants others pulled."""
+
+    async def pop_only(self, topics: Collection[str]) -> None:
+        """Pop no other topics than these."""
+
+
 class Rebalance:
     """The rounds of one consumer."""
 
@@ -70,7 +81,7 @@ class Rebalance:
         *,
         interval: float,
         min_interval: float,
-        by_broker: bool = False,
+        by_broker: PopOwner | None = None,
     ) -> None:
         self._instance = instance
         self._clock: Clock = instance.clock
@@ -124,6 +135,8 @@ class Rebalance:
                     balanced = False
             for topic in [topic for topic in self._owner.owned_topics() if topic not in self._subscriptions.by_topic]:
                 balanced &= await self._apply(topic, [], [])
+            if self._by_broker is not None:
+                await self._by_broker.pop_only(self._subscriptions.by_topic)
             return balanced
 
     # -- inside
@@ -159,11 +172,15 @@ class Rebalance:
             return True
         if self._model == MessageModel.BROADCASTING:
             return await self._apply(topic, queues, queues)
-        if self._by_broker and (answer := await self._assignment(topic)) is not None:
+        popper = self._by_broker
+        if popper is not None and (answer := await self._assignment(topic)) is not None:
             assigned = answer.message_queue_assignments
             if assigned is None:
                 return True
-            return await self._apply(topic, queues, [item.message_queue for item in assigned])
+            popped = [item.message_queue for item in assigned if item.mode == MessageRequestMode.POP]
+            pulled = [item.message_queue for item in assigned if item.mode != MessageRequestMode.POP]
+            await popper.pop(topic, popped, pulls=bool(pulled))
+            return await self._apply(topic, queues, pulled)
         members = await self._instance.consumer_ids(topic, self._group)
         if not members:
             log.warning("members of group %s are not known: queues of %s stay as they are", self._group, topic)
@@ -219,7 +236,7 @@ class Rebalance:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
             log.warning("broker %s does not divide queues; this client does it itself", address)
-            self._by_broker = False
+            self._by_broker = None
             return None
         except (RemotingError, ProtocolError) as error:
             raise ClientError(f"assignment of topic {topic} not learned: {error}", retryable=True) from error

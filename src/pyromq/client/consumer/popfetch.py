@@ -1,0 +1,179 @@
+"""Single requests of pop consumption: pop, acknowledge, change the time of invisibility.
+
+The broker keeps the position of the group; a client names a popped message by its handle, which `handles` puts on it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyromq.client.consumer.subscription import is_tag_filter
+from pyromq.client.errors import BrokerError, ClientError, ErrorCode
+from pyromq.client.instance import ClientInstance
+from pyromq.protocol import namespace as namespaces
+from pyromq.protocol.bodies import SubscriptionData
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.headers import (
+    AckMessageHeader,
+    ChangeMessageInvisibletimeHeader,
+    Header,
+    PopMessageHeader,
+    PopMessageResponseHeader,
+)
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.popping import PopHandle, QueueKey, decode_offsets, decode_starts, real_topic, retry_flag
+from pyromq.protocol.properties import Property
+from pyromq.protocol.record import decode_records
+
+POLL_TIME = 15.0
+CALL_MARGIN = 10.0
+ANSWER_TIMEOUT = 3.0
+
+_EMPTY = (ResponseCode.PULL_NOT_FOUND, ResponseCode.POLLING_TIMEOUT)
+
+
+@dataclass(frozen=True, slots=True)
+class PopRequest:
+    """What to pop. `queue.queue_id` -1 means any queue of the broker; `init_mode` is 0 for oldest first, else 1."""
+
+    queue: MessageQueue
+    subscription: SubscriptionData
+    max_messages: int
+    invisible: float
+    init_mode: int
+
+
+class PopFetcher:
+    """Pops for one group (its name on the wire)."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+
+    async def pop(self, request: PopRequest) -> list[ReceivedMessage]:
+        """Messages, each with its handle; none when the time was over. Raises ClientError, RemotingError, MessageError.
+
+        BrokerError with POLLING_FULL says that the broker has no room for a waiting request.
+        """
+        subscription = request.subscription
+        header = PopMessageHeader(
+            consumer_group=self._group,
+            topic=request.queue.topic,
+            queue_id=request.queue.queue_id,
+            max_msg_nums=request.max_messages,
+            invisible_time=int(request.invisible * 1000),
+            poll_time=int(POLL_TIME * 1000),
+            born_time=self._instance.clock.millis(),
+            init_mode=request.init_mode,
+            exp_type=str(subscription.expression_type),
+            exp=subscription.sub_string,
+            order=False,
+            bname=request.queue.broker_name,
+        )
+        command = Command.request(RequestCode.POP_MESSAGE, header)
+        address = await self._address(request.queue.broker_name, request.queue.topic)
+        response = await self._instance.call(address, command, POLL_TIME + CALL_MARGIN)
+        if response.code in _EMPTY:
+            return []
+        if response.code != ResponseCode.SUCCESS:
+            raise BrokerError(response.code, response.remark, broker=request.queue.broker_name, request=command.name)
+        messages = decode_records(response.body, decompress=self._instance.config.decompress_body)
+        attach_handles(messages, request.queue, response.header(PopMessageResponseHeader))
+        for message in messages:
+            message.broker_name = request.queue.broker_name
+            message.topic = namespaces.unwrap(request.queue.topic, self._instance.namespace or "")
+        wanted = subscription.tags_set if is_tag_filter(subscription) else []
+        unwanted = [message for message in messages if wanted and message.tags not in wanted]
+        for message in unwanted:
+            await self.ack(message)
+        return [message for message in messages if message not in unwanted]
+
+    async def ack(self, message: ReceivedMessage) -> None:
+        """It is consumed. Raises ClientError or RemotingError; the message then comes again."""
+        handle = handle_of(message)
+        header = AckMessageHeader(
+            consumer_group=self._group,
+            topic=self._stored_topic(message, handle),
+            queue_id=handle.queue_id,
+            extra_info=handle.encode(),
+            offset=handle.queue_offset,
+            bname=handle.broker_name,
+        )
+        await self._tell(message, RequestCode.ACK_MESSAGE, header)
+
+    async def hide(self, message: ReceivedMessage, seconds: float) -> None:
+        """Let it come again after a time. Raises ClientError or RemotingError."""
+        handle = handle_of(message)
+        header = ChangeMessageInvisibletimeHeader(
+            consumer_group=self._group,
+            topic=self._stored_topic(message, handle),
+            queue_id=handle.queue_id,
+            extra_info=handle.encode(),
+            offset=handle.queue_offset,
+            invisible_time=int(seconds * 1000),
+            bname=handle.broker_name,
+        )
+        await self._tell(message, RequestCode.CHANGE_MESSAGE_INVISIBLETIME, header)
+
+    def _stored_topic(self, message: ReceivedMessage, handle: PopHandle) -> str:
+        topic = namespaces.wrap(self._instance.namespace or "", message.topic)
+        return real_topic(topic, self._group, handle.retry_flag)
+
+    async def _tell(self, message: ReceivedMessage, code: RequestCode, header: Header) -> None:
+        broker = message.broker_name
+        address = await self._address(broker, namespaces.wrap(self._instance.namespace or "", message.topic))
+        await self._instance.invoke(address, Command.request(code, header), ANSWER_TIMEOUT, broker=broker)
+
+    async def _address(self, broker: str, topic: str) -> str:
+        address = self._instance.topology.publish_address(broker)
+        if address is None:
+            await self._instance.refresh_route(topic)
+            address = self._instance.topology.publish_address(broker)
+        if address is None:
+            raise ClientError(
+                f"broker {broker!r} has no master", code=ErrorCode.BROKER_NOT_EXIST, broker=broker, retryable=True
+            )
+        return address
+
+
+def handle_of(message: ReceivedMessage) -> PopHandle:
+    """The handle that a popped message carries. Raises MessageError when it has none."""
+    return PopHandle.decode(message.properties.get(Property.POP_CK, ""))
+
+
+def attach_handles(messages: Sequence[ReceivedMessage], queue: MessageQueue, answer: PopMessageResponseHeader) -> None:
+    """Give each message its handle: the k-th smallest offset of a queue pairs with the k-th the broker names for it.
+
+    Messages from a retry topic may carry one already. Raises MessageError when the answer does not fit.
+    """
+    starts = decode_starts(answer.start_offset_info)
+    given = decode_offsets(answer.msg_offset_info)
+    by_queue: dict[QueueKey, list[ReceivedMessage]] = {}
+    for message in messages:
+        message.properties.setdefault(Property.FIRST_POP_TIME, str(answer.pop_time))
+        if not _has_handle(message):
+            by_queue.setdefault((retry_flag(message.topic), message.queue_id), []).append(message)
+    for key, members in by_queue.items():
+        offsets = given.get(key)
+        for index, message in enumerate(sorted(members, key=lambda member: member.queue_offset)):
+            offset = offsets[index] if offsets is not None and index < len(offsets) else message.queue_offset
+            handle = PopHandle(
+                start_offset=starts.get(key, offset),
+                pop_time=answer.pop_time,
+                invisible_time=answer.invisible_time,
+                revive_queue=answer.revive_qid,
+                retry_flag=key[0],
+                broker_name=queue.broker_name,
+                queue_id=key[1],
+                queue_offset=offset,
+            )
+            message.properties[Property.POP_CK] = handle.encode()
+
+
+def _has_handle(message: ReceivedMessage) -> bool:
+    try:
+        handle_of(message)
+    except MessageError:
+        return False
+    return True

@@ -116,11 +116,28 @@ class Dispatcher:
     def redo(self, record: LogRecord) -> bool:
         """Recovery: enter a record of the log unless it is there already. False when the disk is full."""
         try:
-            dispatch = self._read(record)
+            if self.listeners or self.stuck:
+                return self.feed(self._read(record))
+            self._enter(record)
+        except (DiskFullError, OSError):
+            return self.feed(self._read(record))  # which fails as well, and says so
         except StoreFormatError as error:
             log.warning("the record at %d is left out of its queue: %s", record.offset, error)
-            return True
-        return self.feed(dispatch)
+        return True
+
+    def _enter(self, record: LogRecord) -> None:
+        """What `feed` does for a record that nobody listens for, without all in between: recovery has many to enter."""
+        properties = record.properties()
+        kind, timestamp = record.sys_flag & _TRANSACTION, record.store_timestamp
+        topic, offset, size = record.topic, record.offset, record.size
+        if not kind or kind == _COMMIT:
+            tags = properties.get("TAGS")
+            code = tags_code(tags) if topic != SCHEDULE_TOPIC else code_of(topic, properties, timestamp, self._delays)
+            self._queues.get_or_create(topic, record.queue_id).append(record.queue_offset, offset, size, code)
+        if self._index is not None and kind != _ROLLBACK:
+            self._index.add(topic, properties.get("UNIQ_KEY"), properties.get("KEYS"), offset, timestamp)
+        self.position = offset + size
+        self.last_timestamp = timestamp
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""

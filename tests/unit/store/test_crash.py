@@ -198,7 +198,7 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
 def test_power_cuts(memory_path: Path, long_run: bool) -> None:
     forced = os.environ.get("PYROMQ_SEED")
     base = random.SystemRandom().randrange(1 << 32)
-    for seed in [int(forced)] if forced else range(base, base + (4_000 if long_run else 250)):
+    for seed in [int(forced)] if forced else range(base, base + (4_000 if long_run else 200)):
         root = memory_path / str(seed)
         life = Life(seed, root)
         try:

@@ -259,7 +259,7 @@ class StoreModel(RuleBasedStateMachine):
 
 def test_store_behaves_like_dictionaries(long_run: bool) -> None:
     effort = settings(
-        max_examples=600 if long_run else 60,
+        max_examples=600 if long_run else 40,
         stateful_step_count=40,
         deadline=None,
         suppress_health_check=list(HealthCheck),

@@ -1,6 +1,7 @@
 """The client instance: sharing, schedule, routes, heartbeats, broker requests, stop."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Mapping
 from typing import Any, cast
 
@@ -343,6 +344,7 @@ async def test_heartbeat_targets_and_contents() -> None:
 
 @asyncio_test
 async def test_heartbeat_skips_when_one_is_under_way(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "pyromq.client.heartbeat")
     cluster = FakeCluster("a")
     cluster.add_topic("T")
     instance = make(cluster)

@@ -1,0 +1,194 @@
+"""A load generator for any RocketMQ broker: one connection, so many requests in flight, frames encoded beforehand.
+
+    python -m benchmarks.load send 127.0.0.1:10911 --depth 32 --size 128 --seconds 2
+
+It only finds the ends of the answers and looks into their codes, so that it is never slower than the server; it runs in
+a process of its own and prints one line of JSON with the rate it saw and how busy it was itself.
+"""
+
+import argparse
+import asyncio
+import json
+import resource
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import cast
+
+import uvloop
+
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import Command, encode
+from pyromq.protocol.headers import PullMessageHeader, SendMessageV2Header
+from pyromq.protocol.properties import encode_properties
+
+TOPIC = "BenchmarkTest"
+FRAMES = 4096
+PULL_COUNT = 32
+WARM_UP = 0.3
+OK = b'"code":0,'
+SUBSCRIPTION = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one run saw."""
+
+    per_second: float
+    """Requests answered."""
+    failed: int
+    """Answers with a code other than 0."""
+    busy: float
+    """Share of a core that the generator itself used."""
+
+
+def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES) -> list[bytes]:
+    """Sends as Java's producer makes them, with a body of `size` bytes, to the first queues of the topic in turn."""
+    frames = []
+    for number in range(count):
+        properties = {"UNIQ_KEY": f"0A00000910E118B4AAC2{number:012X}", "WAIT": "true", "TAGS": "TagA"}
+        header = SendMessageV2Header(
+            producer_group="benchmark",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=number % queues,
+            sys_flag=0,
+            born_timestamp=1_700_000_000_000,
+            flag=0,
+            properties=encode_properties(properties).decode(),
+            reconsume_times=0,
+            unit_mode=False,
+            batch=False,
+        )
+        frames.append(encode(Command.request(RequestCode.SEND_MESSAGE_V2, header, body=b"x" * size, opaque=number)))
+    return frames
+
+
+def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list[bytes]:
+    """Pulls that walk over the first `messages` messages of a queue, 32 at a time, again and again."""
+    frames = []
+    for number in range(messages // PULL_COUNT):
+        header = PullMessageHeader(
+            consumer_group="benchmark",
+            topic=topic,
+            queue_id=queue_id,
+            queue_offset=number * PULL_COUNT,
+            max_msg_nums=PULL_COUNT,
+            sys_flag=SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+        )
+        frames.append(encode(Command.request(RequestCode.PULL_MESSAGE, header, opaque=number)))
+    return frames
+
+
+class _Generator(asyncio.Protocol):
+    """Keeps `depth` requests in flight: for each answer, one more."""
+
+    def __init__(self, frames: Sequence[bytes], depth: int, total: int) -> None:
+        self.answered = 0
+        self.failed = 0
+        self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._frames = frames
+        self._depth = depth
+        self._left = total
+        self._sent = 0
+        self._rest = b""
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._send(self._depth)
+
+    def data_received(self, data: bytes) -> None:
+        if self._rest:
+            data = self._rest + data
+        position = answered = 0
+        end = len(data)
+        while end - position >= 4:
+            following = position + 4 + int.from_bytes(data[position : position + 4], "big")
+            if following > end:
+                break
+            # The code comes early in the header of Apache's and of our answers.
+            self.failed += data.find(OK, position, min(following, position + 40)) < 0
+            position = following
+            answered += 1
+        self._rest = data[position:]
+        self.answered += answered
+        self._send(answered)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self.ended.done():
+            self.ended.set_exception(exc or ConnectionError("the server closed the connection"))
+
+    def _send(self, count: int) -> None:
+        if self._left <= 0 and self.answered >= self._sent and not self.ended.done():
+            self.ended.set_result(None)
+        count = min(count, self._left)
+        if count <= 0:
+            return
+        frames, begin = self._frames, self._sent % len(self._frames)
+        chosen = frames[begin : begin + count]
+        while len(chosen) < count:
+            chosen = [*chosen, *frames[: count - len(chosen)]]
+        self._sent += count
+        self._left -= count
+        self._transport.write(b"".join(chosen))
+
+
+async def run(address: str, frames: Sequence[bytes], depth: int, *, seconds: float = 0, total: int = 0) -> Load:
+    """Load the server for some seconds after warming up, or until `total` requests were answered."""
+    host, _, port = address.rpartition(":")
+    loop = asyncio.get_running_loop()
+    transport, generator = await loop.create_connection(
+        lambda: _Generator(frames, depth, total or 2**62), host, int(port)
+    )
+    if total:
+        begun, before, used = time.perf_counter(), 0, _cpu()
+        await generator.ended
+    else:
+        await asyncio.sleep(WARM_UP)
+        begun, before, used = time.perf_counter(), generator.answered, _cpu()
+        await asyncio.sleep(seconds)
+        if generator.ended.done():
+            await generator.ended
+    elapsed = time.perf_counter() - begun
+    load = Load((generator.answered - before) / elapsed, generator.failed, (_cpu() - used) / elapsed)
+    if not generator.ended.done():
+        generator.ended.set_result(None)
+    transport.abort()
+    return load
+
+
+def _cpu() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main() -> None:
+    """Parse the command line, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("kind", choices=("send", "pull"))
+    parser.add_argument("address")
+    parser.add_argument("--depth", type=int, default=32, help="requests in flight")
+    parser.add_argument("--size", type=int, default=128, help="bytes of a body")
+    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--total", type=int, default=0, help="stop after this many requests instead")
+    parser.add_argument("--queues", type=int, default=4, help="queues to send to")
+    parser.add_argument("--messages", type=int, default=32_000, help="messages to pull, over and over")
+    parser.add_argument("--topic", default=TOPIC)
+    options = parser.parse_args()
+    if options.kind == "send":
+        frames = send_frames(options.size, topic=options.topic, queues=options.queues)
+    else:
+        frames = pull_frames(options.messages, topic=options.topic)
+    load = uvloop.run(run(options.address, frames, options.depth, seconds=options.seconds, total=options.total))
+    print(json.dumps(asdict(load)))
+
+
+if __name__ == "__main__":
+    main()

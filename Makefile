@@ -2,6 +2,7 @@
 PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
+BENCHMARKS := protocol store broker
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format demo test bench clean
@@ -35,7 +36,7 @@ test: setup ## run the tests (ARGS='--long' for the extended ones)
 	$(RUN) pytest $(ARGS)
 
 bench: setup ## run the benchmarks, one JSON object each
-	@for name in $$(grep -l '__main__' benchmarks/*.py | xargs -n1 basename -s .py); do \
+	@for name in $(BENCHMARKS); do \
 	  $(RUN) python -m benchmarks.$$name --json || exit 1; done
 
 clean: ## remove environments and caches

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pyromq.client.admin.clients import ClientMethods
 from pyromq.client.admin.letters import DeadLetter, revived
-from pyromq.client.admin.messages import FOREVER, MessageMethods
+from pyromq.client.admin.messages import FOREVER, PAGE, MessageMethods
 from pyromq.client.consumer.subscription import build_subscription
 from pyromq.client.errors import ClientError
 from pyromq.client.producer import Producer
@@ -118,9 +118,9 @@ class DeadLetterMethods(MessageMethods, ClientMethods):
             begin = max(begin, await self.consumer_offset(TOOLS_CONSUMER_GROUP, queue) or 0)
         everything = build_subscription(queue.topic, None, None, 0)
         while begin < end and len(sent) < limit:
-            page = await self._stretch(queue, begin, end, everything, FOREVER, min(32, limit - len(sent)))
+            page = await self._stretch(queue, begin, end, everything, FOREVER, min(PAGE, limit - len(sent)))
             if not page:
-                begin = end
+                break
             try:
                 for message in page:
                     await self._send_again(DeadLetter(group, message), where, sent)

@@ -484,3 +484,33 @@ async def test_message_traces(tmp_path: Path) -> None:
             text = (await reader.poll(30.0))[0].body.decode()
         kinds = [record.split("\x01")[0] for record in text.split("\x02") if record]
         assert kinds == ["SubBefore", "SubAfter"]
+
+
+@asyncio_test
+async def test_namespaces_stay_out_of_sight(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as server:
+        namesrv = server.namesrv_address
+        async with Producer("PG", namesrv=namesrv, namespace="NS") as producer:
+            await producer.send(Message("T", b"inside"))
+        await send(namesrv, "T", b"outside")
+        inbox = Inbox()
+        consumer = push(namesrv, namespace="NS")
+        consumer.subscribe("T")
+        failed: list[ReceivedMessage] = []
+
+        @consumer.listen
+        def handle(message: ReceivedMessage, context: ConcurrentContext) -> bool:
+            context.delay_level = 1
+            assert (message.topic, context.queue.topic) in {("T", "T"), ("T", "%RETRY%CG")}
+            if not failed:
+                failed.append(message)
+                return False
+            inbox(message)
+            return True
+
+        async with consumer:
+            await inbox.different(1)
+            assert {queue.topic for queue in consumer.assignment()} == {"T"}
+        assert inbox.bodies == {b"inside": 1}
+        assert server.broker is not None
+        assert {"NS%T", "T", "%RETRY%NS%CG"} <= {config.topic_name for config in server.broker.topics}

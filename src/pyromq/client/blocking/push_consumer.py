@@ -7,8 +7,8 @@ from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
 from pyromq.client.consumer.listener import ListenerFunction
+from pyromq.client.consumer.ownership import QueueListener
 from pyromq.client.consumer.push import PushConsumer as AsyncPushConsumer
-from pyromq.client.consumer.push import QueueListener
 from pyromq.client.consumer.retry import BROKER_DECIDES
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 

@@ -157,11 +157,8 @@ class OrderlyConsumption:
             self._consuming.before(queue, messages, context)
             return True
 
-        try:
-            verdict = await self._workers.call(messages, context, begin)
-        except asyncio.CancelledError:
-            held.again(messages)
-            raise
+        # Cancelled here, they stay in flight: the listener still has them, and the lock is given back later.
+        verdict = await self._workers.call(messages, context, begin)
         if verdict is None:
             held.again(messages)
             return 0.0

@@ -17,8 +17,8 @@ from pyromq.client.consumer.consuming import Consuming
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
 from pyromq.client.consumer.listener import Listener, ListenerFunction
 from pyromq.client.consumer.locks import QueueLocks
-from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.orderly import OrderlyConsumption
+from pyromq.client.consumer.ownership import Ownership, QueueListener
 from pyromq.client.consumer.pop import PopConsumption
 from pyromq.client.consumer.popfetch import PopFetcher
 from pyromq.client.consumer.process_queue import ProcessQueue
@@ -35,16 +35,13 @@ from pyromq.client.transport import Transport
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies import ConsumeDirectlyResult, ConsumerRunningInfo, ConsumeType
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.names import is_retry_topic, pop_retry_topic, retry_topic
+from pyromq.protocol.names import retry_topic
 
 log = logging.getLogger(__name__)
 
 SEND_BACK_TIMEOUT = 5.0
-RESET_WAIT = 10.0
 
 F = TypeVar("F", bound=ListenerFunction)
-QueueListener = Callable[[str, Collection[MessageQueue], Collection[MessageQueue]], object]
-"""Called with a topic, all its queues, and those that this consumer has now."""
 
 
 class PushConsumer(Consumer):
@@ -87,7 +84,6 @@ class PushConsumer(Consumer):
         self.filter_hooks: list[FilterHook] = []
         self.queue_listeners: list[QueueListener] = []
         self._listener: Listener | None = None
-        self._owned: dict[MessageQueue, ProcessQueue] = {}
         self._trace: TraceDispatcher | None = None
         self._rebalance: Rebalance | None = None
         self._start_time_ms = 0
@@ -165,7 +161,9 @@ class PushConsumer(Consumer):
         """The queues of subscribed topics that this consumer has now."""
         own = retry_topic(self._wire_group)
         return {
-            self._user_queue(queue) for queue, held in self._owned.items() if not held.dropped and queue.topic != own
+            self._user_queue(queue)
+            for queue, held in self._ownership.queues.items()
+            if not held.dropped and queue.topic != own
         }
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
@@ -180,20 +178,8 @@ class PushConsumer(Consumer):
             self._rebalance.wake()
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Move to other offsets: stop, let what runs end, and begin again there."""
-        self._pulling.paused = True
-        try:
-            moved = {queue: held for queue, held in self._owned.items() if queue.topic == topic and queue in offsets}
-            for queue, held in moved.items():
-                held.dropped = True
-                held.clear()
-                await self._pulling.stop(queue)
-            await self._consumption.settled(RESET_WAIT)
-            for queue, held in moved.items():
-                await self._move(queue, held, offsets[queue])
-        finally:
-            self._pulling.paused = False
-            self.wake_rebalance()
+        await self._ownership.reset(topic, offsets)
+        self.wake_rebalance()
 
     async def running_info(self, *, jstack: bool) -> ConsumerRunningInfo:
         properties = {
@@ -207,7 +193,7 @@ class PushConsumer(Consumer):
             self.config,
             properties,
             self._subscriptions.by_topic,
-            self._owned,
+            self._ownership.queues,
             self._offsets,
             self._stats,
             jstack=jstack,
@@ -220,96 +206,7 @@ class PushConsumer(Consumer):
         message.broker_name = broker_name or message.broker_name
         return await introspection.consume_directly(self._listener, self._consuming, message, self._instance.callbacks)
 
-    # -- what rebalancing asks
-
-    @property
-    def balancing(self) -> bool:
-        return self.state is ServiceState.RUNNING and not self._pulling.paused
-
-    def owned(self, topic: str) -> Collection[MessageQueue]:
-        return [queue for queue in self._owned if queue.topic == topic]
-
-    def owned_topics(self) -> Collection[str]:
-        return {queue.topic for queue in self._owned}
-
-    def stuck(self, topic: str) -> Collection[MessageQueue]:
-        return [
-            queue for queue, held in self._owned.items() if queue.topic == topic and (held.dropped or held.pull_expired)
-        ]
-
-    async def take_over(self, queue: MessageQueue) -> bool:
-        if self._locking and not await self._locks.lock(queue):
-            log.info("%s is still locked by its last owner", queue)
-            return False
-        self._offsets.remove(queue)
-        try:
-            offset = await self._starts.find(queue, Read.STORE)
-        except ClientError as error:
-            log.warning("%s not taken over: %s", queue, error)
-            return False
-        if not self.balancing:
-            return False
-        held = ProcessQueue(
-            self._instance.clock, lock_life=self.config.lock_life, pull_max_idle=self.config.pull_max_idle
-        )
-        if self._locking:
-            held.lock()
-        self._owned[queue] = held
-        self._pulling.start(queue, held, offset)
-        log.info("took over %s at offset %d", queue, offset)
-        return True
-
-    async def give_up(self, queue: MessageQueue) -> bool:
-        held = self._owned.get(queue)
-        if held is None:
-            return True
-        held.dropped = True
-        await self._pulling.stop(queue)
-        if not await self._consumption.release(queue, held):
-            return False
-        if self._owned.pop(queue, None) is None:
-            return True
-        await self._offsets.persist(queue, confirm=self._locking)
-        self._offsets.remove(queue)
-        if self._locking:
-            await self._locks.unlock([queue])
-        log.info("gave up %s", queue)
-        return True
-
-    async def pop(self, topic: str, queues: Collection[MessageQueue], *, pulls: bool) -> None:
-        changed = await self._popping.assign(topic, list(queues))
-        # While a topic is pulled, what is left in the retry topic of its pops has to be pulled too.
-        leftovers = pop_retry_topic(self._wire_group, topic)
-        known = leftovers in self._subscriptions.by_topic
-        if pulls and not queues and not known and not is_retry_topic(topic):
-            self._subscriptions.add(tag_subscription(leftovers, None, self._instance.clock.millis()))
-        elif queues and not pulls and known:
-            self._subscriptions.remove(leftovers)
-        if changed:
-            log.info("group %s pops %d queues of %s", self.group, len(queues), topic)
-            self._instance.heart.subscriptions_changed()
-            await self._instance.send_heartbeats()
-
-    async def pop_only(self, topics: Collection[str]) -> None:
-        for topic in {queue.topic for queue in self._popping.queues} - set(topics):
-            await self._popping.assign(topic, [])
-
-    async def changed(self, topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
-        self._subscriptions.touch(topic, self._instance.clock.millis())
-        self._pulling.limits[topic] = self.config.topic_limits.per_queue(self.config.queue_limits, len(mine))
-        self._instance.heart.subscriptions_changed()
-        await self._instance.send_heartbeats()
-        for listener in self.queue_listeners:
-            try:
-                listener(namespaces.unwrap(topic, self._namespace or ""), queues, mine)
-            except Exception:
-                log.exception("a queue listener failed")
-
     # -- inside
-
-    @property
-    def _locking(self) -> bool:
-        return self._consumption.orderly and self.config.clustering
 
     def _check_before_start(self) -> None:
         if self._listener is None:
@@ -346,13 +243,13 @@ class PushConsumer(Consumer):
             hooks=self.consume_hooks,
         )
         self._workers = Workers(listener, config.consume_thread_max, clock, f"pyromq-{self.group}")
-        self._locks = QueueLocks(instance, self._wire_group)
+        locks = QueueLocks(instance, self._wire_group)
         batch = config.consume_batch_size if listener.batch else 1
         self._consumption: ConcurrentConsumption | OrderlyConsumption = (
             OrderlyConsumption(
                 self._consuming,
                 self._workers,
-                self._locks,
+                locks,
                 batch,
                 clock,
                 suspend_time=config.suspend_time,
@@ -381,6 +278,20 @@ class PushConsumer(Consumer):
             self._workers,
             batch,
         )
+        self._ownership = Ownership(
+            instance=instance,
+            group=self._wire_group,
+            config=config,
+            subscriptions=self._subscriptions,
+            offsets=self._offsets,
+            starts=self._starts,
+            locks=locks,
+            pulling=self._pulling,
+            consumption=self._consumption,
+            popping=self._popping,
+            running=lambda: self.state is ServiceState.RUNNING,
+            listeners=self.queue_listeners,
+        )
         by_broker = not config.client_rebalance and config.clustering and not listener.orderly
         self._rebalance = Rebalance(
             instance,
@@ -388,10 +299,10 @@ class PushConsumer(Consumer):
             config.model,
             config.allocation,
             self._subscriptions,
-            self,
+            self._ownership,
             interval=config.rebalance_interval,
             min_interval=config.rebalance_min_interval,
-            by_broker=self if by_broker else None,
+            by_broker=self._ownership if by_broker else None,
         )
 
     async def _begin(self) -> None:
@@ -401,11 +312,11 @@ class PushConsumer(Consumer):
         await self._check_expressions()
         if self.config.enable_trace:
             await self._start_trace()
-        if self._locking:
-            self._schedule.every("queue locks", 1.0, self.config.lock_interval, self._renew_locks)
+        if self._ownership.locking:
+            self._schedule.every("queue locks", 1.0, self.config.lock_interval, self._ownership.renew_locks)
         if not self._consumption.orderly:
             period = self.config.consume_timeout
-            self._schedule.every("expired messages", period, period, self._expire)
+            self._schedule.every("expired messages", period, period, self._ownership.expire)
         if not await self._instance.send_heartbeats() or not await self._rebalance.round():
             self._rebalance.wake()
         self._rebalance.start()
@@ -432,33 +343,12 @@ class PushConsumer(Consumer):
             await self._trace.close()
 
     def _owned_queues(self) -> Collection[MessageQueue]:
-        return list(self._owned)
+        return list(self._ownership.queues)
 
     async def _release_queues(self) -> None:
-        if self._locking and self._owned:
-            await self._locks.unlock(list(self._owned), confirm=True)
-        for held in self._owned.values():
-            held.dropped = True
-        self._owned.clear()
-
-    async def _renew_locks(self) -> None:
-        await self._locks.renew(dict(self._owned))
-
-    async def _expire(self) -> None:
-        await self._consumption.expire(dict(self._owned))
+        await self._ownership.release_all()
 
     async def _offset_moved(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
         """The broker does not have the offset: write the one it offers, and take the queue over again there."""
-        await self._move(queue, held, offset)
+        await self._ownership.move(queue, held, offset)
         self.wake_rebalance()
-
-    async def _move(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        self._offsets.freeze(queue, offset)
-        await self._offsets.persist(queue, confirm=True)
-        await self._consumption.release(queue, held)
-        if self._owned.get(queue) is held:
-            del self._owned[queue]
-            await self._pulling.stop(queue)
-        self._offsets.remove(queue)
-        if self._locking:
-            await self._locks.unlock([queue])

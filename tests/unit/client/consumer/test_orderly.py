@@ -164,3 +164,23 @@ async def test_running_info_tells_locks_and_batches_in_flight() -> None:
     assert info.last_pull_timestamp > 0
     script.gate.set()
     await consumer.close()
+
+
+@asyncio_test
+async def test_a_batch_that_does_not_end_keeps_its_lock_for_a_while() -> None:
+    cluster, script = ConsumeCluster(), Script()
+    script.gate = asyncio.Event()
+    cluster.broker.arrive(0, b"0")
+    consumer = cluster.push(script, orderly=True)
+    await consumer.start()
+    await cluster.clock.advance(0.6)
+    cluster.broker.members = ["10.0.0.0@other", "10.1.1.1@me"]
+    consumer.wake_rebalance()
+    await cluster.clock.advance(25)  # older than unlock_delay: given up although the batch still runs
+    info = (await consumer.running_info(jstack=False)).mq_table
+    assert queue() not in info
+    assert cluster.broker.locks == {queue(): "10.1.1.1@me"}
+    await cluster.clock.advance(20)
+    assert cluster.broker.locks == {}
+    script.gate.set()
+    await consumer.close()

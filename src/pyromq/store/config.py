@@ -34,8 +34,7 @@ class StoreConfig:
     mapped_file_size_consume_queue: int = 300_000 * ENTRY_SIZE
     max_message_size: int = 4 << 20
     allocate_step_commit_log: int = 16 << 20  # blocks are allocated ahead by this much
-    allocate_step_consume_queue: int = 64 << 10
-    max_open_queue_files: int = 512  # mapped consume-queue files at a time, over all queues
+    max_open_queue_files: int = 512  # consume-queue files open at a time, over all queues
 
     message_index_enable: bool = True
     message_index_safe: bool = False

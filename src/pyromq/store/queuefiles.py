@@ -179,7 +179,7 @@ class QueueFiles:
             path = self._path(begin)
             part = view[: self.size - begin % self.size]
             self.touched.add(path)
-            write_at(self._descriptors.get(path), part, begin % self.size, Path(path))
+            write_at(self._descriptors.get(path), part, begin % self.size, path)
             begin += len(part)
             view = view[len(part) :]
 
@@ -203,7 +203,7 @@ class QueueFiles:
             block = os.pread(fd, min(_BLOCK, self.size - at), at)
             if stale := len(block.rstrip(b"\0")):  # no more than that, since writing zeros takes blocks too
                 self.touched.add(path)
-                write_at(fd, bytes(stale), at, Path(path))
+                write_at(fd, bytes(stale), at, path)
             at += len(block)
 
     def delete_first(self) -> None:

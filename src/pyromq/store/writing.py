@@ -6,11 +6,11 @@ from pathlib import Path
 from pyromq.store.mapped import Bytes, translated
 
 
-def write_at(fd: int, data: Bytes, position: int, path: Path) -> None:
+def write_at(fd: int, data: Bytes, position: int, path: Path | str) -> None:
     """Write all of `data` at `position`. Raises DiskFullError or OSError; part of the data may be there then."""
     try:
         written = os.pwrite(fd, data, position)
         while written < len(data):  # a disk that fills up takes a part first and refuses the next call
             written += os.pwrite(fd, memoryview(data)[written:], position + written)
     except OSError as error:
-        raise translated(error, path) from error
+        raise translated(error, Path(path)) from error

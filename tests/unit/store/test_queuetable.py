@@ -126,8 +126,8 @@ def test_full_disk_while_preparing_keeps_all_to_be_synced(tmp_path: Path, monkey
     for queue_id in range(3):
         queues.get_or_create("T", queue_id).append(0, queue_id * 100, 100, 0)
 
-    def full_for_the_last(fd: int, data: bytes, position: int, path: Path) -> None:
-        if path.parent.name == "2":
+    def full_for_the_last(fd: int, data: bytes, position: int, path: str) -> None:
+        if Path(path).parent.name == "2":
             raise DiskFullError("no space left")
         write_at(fd, data, position, path)
 

@@ -277,6 +277,7 @@ class Broker:
         requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
         transactions = self._transaction_part()
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
+        self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first
         self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
             self.sender,
@@ -318,7 +319,6 @@ class Broker:
         halves.load()
         self.followers[HALF] = halves.arrived
         self.transactions = Transactions(config, store, halves, self.sender, self.durability, clock)
-        self.sender.steps.append(self.transactions.prepare)
         self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock)
         self.timers.every(CHECK_TICK, self.check_back.tick)
         return self.transactions

@@ -233,9 +233,7 @@ class Producers:
         return self._by_client_id.get(client_id)
 
     def pick(self, group: str) -> Connection | None:
-        """Some open connection of the group, in turn."""
-        members = self._groups.get(group)
-        if not members:
-            return None
-        connections = [connection for connection in members if connection.is_open]
-        return connections[next(self._turn) % len(connections)] if connections else None
+        """Some open connection of the group, in turn; one that does not keep up with reading only if all are so."""
+        connections = [connection for connection in self._groups.get(group, ()) if connection.is_open]
+        ready = [connection for connection in connections if not connection.writing_paused] or connections
+        return ready[next(self._turn) % len(ready)] if ready else None

@@ -2,7 +2,13 @@
 
 The steps of a commit are two records that follow each other in the log: the message in its real topic, and the op that
 ends the half message (`halfmessages.py`). A broker that dies before the first has done nothing and asks the producer
-again; one that dies between the two finds out at its next start. So a commit makes one message visible, crash or not.
+again; one that dies between the two finds out at its next start. So a commit makes one message visible, crash or not,
+as long as the log survives up to some point, which SYNC_FLUSH guarantees.
+
+What may still happen: a producer that sends its half message twice has two transactions. A disk that fills up between
+the two records, with other messages stored before the second and a crash before it, makes the producer be asked again.
+With ASYNC_FLUSH, a power cut takes back the ends of the last moments, and producers are asked again. How often a
+producer was asked is not remembered over a restart.
 """
 
 import asyncio

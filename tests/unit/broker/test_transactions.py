@@ -12,7 +12,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.headers import ResumeCheckHalfMessageHeader
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.record import peek_record
-from pyromq.store import Dispatch, PutMessage, PutResult
+from pyromq.store import BrokerRole, Dispatch, PutMessage, PutResult
 from tests.unit.broker.transacting import GROUP, Bench
 
 COMMIT, ROLLBACK, UNKNOWN = sysflag.COMMIT, sysflag.ROLLBACK, 0
@@ -339,6 +339,22 @@ def test_a_half_message_may_not_pose_as_a_copy(tmp_path: Path) -> None:
         bench.end(bench.prepare("u1", TRAN_PREPARED_QUEUE_OFFSET="0"), ROLLBACK)
         bench.end(victim, COMMIT)
         assert [message.body for message in bench.visible()] == [b"u0"]
+
+
+def test_a_slave_ends_and_asks_nothing(tmp_path: Path) -> None:
+    with Bench(tmp_path) as bench:
+        half = bench.prepare()
+        bench.store.role = BrokerRole.SLAVE
+        with pytest.raises(Refused) as refused:
+            bench.end(half, COMMIT)
+        assert refused.value.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        bench.clock.forward(6 * SECOND)
+        bench.check_back.tick()
+        assert bench.producers.checks == []
+        bench.store.role = BrokerRole.ASYNC_MASTER
+        bench.halves.load()
+        bench.end(half, COMMIT)
+        assert len(bench.visible()) == 1
 
 
 def test_a_message_whose_record_is_gone_is_dropped(tmp_path: Path) -> None:

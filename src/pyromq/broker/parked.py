@@ -52,13 +52,14 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
 
 def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
     """A record with its summary; None when it is no longer in the log or damaged."""
-    record = store.record_at(physical_offset, size)
+    record = store.record_at(physical_offset) if size is None else store.commit_log.read(physical_offset, size)
     if record is None:
         return None
     try:
-        return peek_record(record, 0), record
+        summary = peek_record(record, 0)
     except MessageError:
         return None
+    return (summary, record) if summary.physical_offset == physical_offset else None
 
 
 def copy_of(

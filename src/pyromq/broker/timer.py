@@ -15,6 +15,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.pacing import Paced
 from pyromq.broker.parked import HOPELESS, copy_of, read_parked, real_place
+from pyromq.broker.postpone import TIMED
 from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
@@ -362,6 +363,9 @@ class TimerDelivery:
             text = encode_properties(properties) if repeated else append_properties(summary.properties, added)
         except MessageError:
             text = summary.properties  # too long with the additions, which only inform
+        # The stored text keeps its time, as Apache's does; without it in the map the store has less to ask.
+        for name in TIMED:
+            properties.pop(name, None)
         result = self._store.put(copy_of(summary, record, place, text, properties))
         if result.stored:
             self._left.total += 1

@@ -1,7 +1,8 @@
 """How much a broker takes and gives, beside a bare frame echo in the same run; and what it costs while idle.
 
 Shares, not rates, are what can be compared between machines: a share of 0.25 means that everything a send needs beyond
-finding the end of its frame (checks, storing, queue entry, answer) takes three times as long as that.
+finding the end of its frame (checks, storing, queue entry, answer) takes three times as long as that. `cpu_` figures
+count the servers' processor time instead of passing time.
 """
 
 import asyncio
@@ -13,7 +14,9 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from tests import processes
 
@@ -34,7 +37,27 @@ SUSPEND = 2
 STORED = 32_000
 BOUND = 120.0
 
-Rates = dict[str, float]
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A server that is loaded."""
+
+    address: str
+    pid: int
+
+    @classmethod
+    def of(cls, broker: processes.Server) -> Self:
+        """A broker."""
+        return cls(broker["broker"], broker.pid)
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """What one server did in one run."""
+
+    per_second: float
+    cost: float
+    """Processor seconds of the server for each, warming up included: what neighbours on the machine disturb least."""
 
 
 def load(*options: str) -> dict[str, float]:
@@ -47,32 +70,36 @@ def load(*options: str) -> dict[str, float]:
 
 
 @contextmanager
-def echo_server() -> Iterator[str]:
-    """The echo as a process; yields its address."""
+def echo_server() -> Iterator[Contender]:
+    """The echo as a process."""
     with subprocess.Popen([sys.executable, "-m", "benchmarks.echo"], stdout=subprocess.PIPE, text=True) as child:
         try:
             assert child.stdout is not None
-            yield json.loads(child.stdout.readline())["echo"]
+            yield Contender(json.loads(child.stdout.readline())["echo"], child.pid)
         finally:
             child.kill()
 
 
-def measure(address: str, kind: str, depth: int, size: int) -> float:
-    """Requests per second."""
+def measure(server: Contender, kind: str, depth: int, size: int) -> Pace:
+    """How fast one server answers one kind of load."""
     options = ("--depth", str(depth), "--size", str(size), "--seconds", str(SECONDS), "--messages", str(STORED))
-    return load(kind, address, *options)["per_second"]
+    before = _processor_seconds(server.pid)
+    result = load(kind, server.address, *options)
+    cost = (_processor_seconds(server.pid) - before) / max(1.0, result["answered"])
+    units = PULL_COUNT if kind == "pull" else 1
+    return Pace(result["per_second"] * units, cost / units)
 
 
-def one_round(echo: str, brokers: dict[str, str], readers: dict[int, str]) -> Rates:
+def one_round(echo: Contender, brokers: dict[str, Contender], readers: dict[int, Contender]) -> dict[str, Pace]:
     """Every contender once, in turn."""
-    rates: Rates = {}
+    paces: dict[str, Pace] = {}
     for size in SIZES:
         for depth in DEPTHS:
-            rates[f"echo_{size}B_depth{depth}"] = measure(echo, "send", depth, size)
+            paces[f"echo_{size}B_depth{depth}"] = measure(echo, "send", depth, size)
             for flush, broker in brokers.items():
-                rates[f"send_{flush}_{size}B_depth{depth}"] = measure(broker, "send", depth, size)
-        rates[f"pull_{size}B_messages"] = measure(readers[size], "pull", 32, size) * PULL_COUNT
-    return rates
+                paces[f"send_{flush}_{size}B_depth{depth}"] = measure(broker, "send", depth, size)
+        paces[f"pull_{size}B_messages"] = measure(readers[size], "pull", 32, size)
+    return paces
 
 
 def throughput(folder: Path, rounds: int) -> dict[str, Figure]:
@@ -84,20 +111,26 @@ def throughput(folder: Path, rounds: int) -> dict[str, Figure]:
         processes.broker(folder / "small", "--flush-disk-type", "ASYNC_FLUSH") as small,
         processes.broker(folder / "large", "--flush-disk-type", "ASYNC_FLUSH") as large,
     ):
-        brokers = {"async": loose["broker"], "sync": strict["broker"]}
-        readers = dict(zip(SIZES, (small["broker"], large["broker"]), strict=True))
+        brokers = {"async": Contender.of(loose), "sync": Contender.of(strict)}
+        readers = dict(zip(SIZES, map(Contender.of, (small, large)), strict=True))
         for size, reader in readers.items():
-            load("send", reader, "--size", str(size), "--queues", "1", "--total", str(STORED), "--depth", "256")
+            load("send", reader.address, "--size", str(size), "--queues", "1", "--total", str(STORED), "--depth", "256")
         runs = [one_round(echo, brokers, readers) for _ in range(rounds)]
-    best = {name: max(run[name] for run in runs) for name in runs[0]}
+    best = {name: max(run[name].per_second for run in runs) for name in runs[0]}
+    least = {name: min(run[name].cost for run in runs) for name in runs[0]}
     figures: dict[str, Figure] = {name: round(rate) for name, rate in best.items()}
+    figures |= {f"cpu_us_{name}": round(cost * 1e6, 2) for name, cost in least.items()}
     for size in SIZES:
         for depth in DEPTHS:
             for flush in brokers:
                 name = f"send_{flush}_{size}B_depth{depth}"
-                figures[f"share_{name}"] = round(best[name] / best[f"echo_{size}B_depth{depth}"], 3)
+                echoed = f"echo_{size}B_depth{depth}"
+                figures[f"share_{name}"] = round(best[name] / best[echoed], 3)
+                figures[f"cpu_share_{name}"] = round(least[echoed] / least[name], 3)
         name = f"pull_{size}B_messages"
-        figures[f"share_{name}"] = round(best[name] / best[f"echo_{size}B_depth32"], 3)
+        echoed = f"echo_{size}B_depth32"
+        figures[f"share_{name}"] = round(best[name] / best[echoed], 3)
+        figures[f"cpu_share_{name}"] = round(least[echoed] / least[name], 3)
     return figures
 
 

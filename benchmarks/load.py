@@ -36,6 +36,8 @@ class Load:
 
     per_second: float
     """Requests answered."""
+    answered: int
+    """All requests answered, those of the warm-up included."""
     failed: int
     """Answers with a code other than 0."""
     busy: float
@@ -157,7 +159,8 @@ async def run(address: str, frames: Sequence[bytes], depth: int, *, seconds: flo
         if generator.ended.done():
             await generator.ended
     elapsed = time.perf_counter() - begun
-    load = Load((generator.answered - before) / elapsed, generator.failed, (_cpu() - used) / elapsed)
+    rate = (generator.answered - before) / elapsed
+    load = Load(rate, generator.answered, generator.failed, (_cpu() - used) / elapsed)
     if not generator.ended.done():
         generator.ended.set_result(None)
     transport.abort()

@@ -44,7 +44,7 @@ CODE_OF_STATUS = {
 Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 """Sees a message whose topic or properties mark it as special, before it is stored; may rewrite it or raise Refused."""
 
-_OWN_PROPERTIES = (Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK)
+_OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 
 def refusal(result: PutResult) -> Refused:
@@ -74,8 +74,7 @@ class Sender:
         self._stats = stats
         self._ids = ids
         self._clock = clock
-        self._trace = config.trace_on
-        self._suffix = b""
+        self._note_settings()
         self.steps: list[Step] = []
         self.busy = 0
         """How often a message was refused because too many wait for the disk."""
@@ -237,24 +236,28 @@ class Sender:
 
     def _own_properties(self, text: str, properties: dict[str, str]) -> bytes:
         """The stored property text: the producer's, and what the broker adds to every message."""
+        if self._trace is not self._config.trace_on:
+            self._note_settings()
+        plain = Property.UNIQ_KEY in properties and _OWN_PROPERTIES.isdisjoint(properties)
+        if plain:
+            properties.update(self._added)
+            return text.encode() + (self._suffix if text[-1] == "\x02" else b"\x02" + self._suffix)
+        properties.pop(Property.POP_CK, None)
+        properties.update(self._added)
+        if Property.UNIQ_KEY not in properties:
+            properties[Property.UNIQ_KEY] = self._ids()
+        return encode_properties(properties)
+
+    def _note_settings(self) -> None:
+        """Make anew what every message gets, because a setting that is part of it changed."""
         config = self._config
-        added = {
+        self._trace = config.trace_on
+        self._added = {
             Property.MSG_REGION: config.region_id,
             Property.TRACE_ON: "true" if config.trace_on else "false",
             Property.CLUSTER: config.broker_cluster_name,
         }
-        unique = properties.get(Property.UNIQ_KEY)
-        if unique is None or any(name in properties for name in _OWN_PROPERTIES):
-            properties.pop(Property.POP_CK, None)
-            properties.update(added)
-            properties.setdefault(Property.UNIQ_KEY, unique or self._ids())
-            return encode_properties(properties)
-        if not self._suffix or self._trace != config.trace_on:
-            self._trace = config.trace_on
-            self._suffix = encode_properties(added)
-        properties.update(added)
-        end = b"" if text[-1] == "\x02" else b"\x02"
-        return text.encode() + end + self._suffix
+        self._suffix = encode_properties(self._added)
 
     @staticmethod
     def _check_batch(topic: str) -> None:

@@ -41,16 +41,21 @@ class Admission:
         """A record of at most this size cannot be too large in any respect."""
         self.max_batch = min(self._max_body, largest_record)
         self.hooks: list[tuple[Hook, frozenset[str]]] = []
+        self._marks: frozenset[str] = frozenset()
+        self._asks_always = False
         self.role = config.broker_role
         self.accepting = False
 
     def add_hook(self, hook: Hook, marks: Iterable[str]) -> None:
         """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""
-        self.hooks.append((hook, frozenset(marks)))
+        own = frozenset(marks)
+        self.hooks.append((hook, own))
+        self._marks |= own
+        self._asks_always |= not own
 
     def asks(self, properties: Mapping[str, str]) -> bool:
         """Whether a hook wants to see a message with these properties."""
-        return any(not marks or not marks.isdisjoint(properties) for _, marks in self.hooks)
+        return self._asks_always or not self._marks.isdisjoint(properties)
 
     def check(self, message: PutMessage) -> PutResult | None:
         """Why the message is not taken, None when it is; hooks may have rewritten it."""

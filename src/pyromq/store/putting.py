@@ -114,4 +114,6 @@ class PutResult(msgspec.Struct, gc=False):
         if self.physical_offset < 0:
             return ""
         host = self.store_host.hex().upper()
-        return ",".join(f"{host}{offset:016X}" for offset in self.offsets or (self.physical_offset,))
+        if not self.offsets:
+            return f"{host}{self.physical_offset:016X}"
+        return ",".join(f"{host}{offset:016X}" for offset in self.offsets)

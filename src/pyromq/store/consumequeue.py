@@ -21,6 +21,7 @@ Entry = tuple[int, int, int]
 """Physical offset and size of the record, tag code."""
 
 _ENTRY = struct.Struct(">qiq")
+_pack = _ENTRY.pack
 _PLACE = struct.Struct(">qi8x")
 FILLER = _ENTRY.pack(0, FILLER_SIZE, 0)
 _MAX_TAIL = 256 * ENTRY_SIZE  # bytes kept in memory; half of them after they were written
@@ -79,7 +80,7 @@ class ConsumeQueue:
         tail = self._tail
         if len(tail) >= _MAX_TAIL:
             self._spill()
-        tail += _ENTRY.pack(physical_offset, size, tags_code)
+        tail += _pack(physical_offset, size, tags_code)
         self.max_offset = queue_offset + 1
         self.max_physical_offset = physical_offset + size
         return True

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
 from pyromq.store.indexfile import IndexFile, Layout
-from pyromq.store.keyhash import MAX_AT_ONCE, KeyHasher
+from pyromq.store.keyhash import MAX_AT_ONCE, Key, KeyHasher
 
 log = logging.getLogger(__name__)
 
@@ -42,13 +42,11 @@ class Index:
         "_clock",
         "_directory",
         "_files",
-        "_hashed",
         "_hasher",
-        "_keys",
         "_layout",
         "_limit",
         "_mapped",
-        "_records",
+        "_waiting",
         "max_physical_offset",
         "safe_timestamp",
     )
@@ -59,9 +57,7 @@ class Index:
         self._limit = config.max_msgs_num_batch
         self._clock = clock
         self._hasher = KeyHasher()
-        self._keys: list[str] = []  # waiting, each with the topic, offset and time of its record
-        self._records: list[tuple[str, int, int]] = []
-        self._hashed: list[tuple[int, int, int]] = []  # not empty only after a full disk
+        self._waiting: list[Key] = []
         self._files: list[IndexFile] = []
         self._mapped: list[IndexFile] = []
         self.max_physical_offset = -1
@@ -107,38 +103,30 @@ class Index:
         """
         if physical_offset <= self.max_physical_offset:
             return
-        if len(self._keys) >= MAX_AT_ONCE or self._hashed:
+        waiting = self._waiting
+        if len(waiting) >= MAX_AT_ONCE:
             self.drain()
         if unique_key:
-            self._keys.append(unique_key)
-            self._records.append((topic, physical_offset, store_timestamp))
+            waiting.append((topic, unique_key, physical_offset, store_timestamp))
         if keys:
-            for key in keys.split(" "):
-                if key:
-                    self._keys.append(key)
-                    self._records.append((topic, physical_offset, store_timestamp))
+            waiting += [(topic, key, physical_offset, store_timestamp) for key in keys.split(" ") if key]
         self.max_physical_offset = physical_offset
 
     def drain(self) -> None:
-        """Write what waits in the buffer into the files. Raises DiskFullError; it is all still there then."""
-        hashed, keys, records = self._hashed, self._keys, self._records
-        for begin in range(0, len(keys), MAX_AT_ONCE):
-            end = begin + MAX_AT_ONCE
-            hashed += self._hasher.keys(records[begin:end], keys[begin:end])
-        keys.clear()
-        records.clear()
-        while hashed:
+        """Write what waits in the buffer into the files. Raises DiskFullError; the rest is still there then."""
+        waiting = self._waiting
+        while waiting:
+            keys = waiting[:MAX_AT_ONCE]
             files = self._files
             file = files[-1] if files and not files[-1].full else self._extend()
-            taken = file.add(hashed)
-            del hashed[:taken]
+            del waiting[: file.add(self._hasher.keys(keys), keys)]
 
     def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> IndexHits:
         """Offsets of the newest records, at most `max_count`, whose key has this hash, stored within [begin, end] ms.
 
         Times are known to the second, so a record may lie up to a second outside: look at what you load.
         """
-        if self._keys or self._hashed:
+        if self._waiting:
             with suppress(DiskFullError):  # what cannot be written yet cannot be found yet
                 self.drain()
         if not self._files:
@@ -172,10 +160,7 @@ class Index:
         """The log ends earlier than keys were indexed: drop the keys of records that are gone."""
         if self.max_physical_offset < physical_end:
             return
-        kept = [n for n, record in enumerate(self._records) if record[1] < physical_end]
-        self._keys = [self._keys[n] for n in kept]
-        self._records = [self._records[n] for n in kept]
-        self._hashed = [entry for entry in self._hashed if entry[1] < physical_end]
+        self._waiting[:] = [key for key in self._waiting if key[2] < physical_end]
         while self._files and self._files[-1].begin_offset >= physical_end:
             file = self._files.pop()
             if file in self._mapped:

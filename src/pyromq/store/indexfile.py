@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from pyromq.store.errors import StoreFormatError
+from pyromq.store.keyhash import Key
 from pyromq.store.mapped import sync_directory, translated
 from pyromq.store.writing import write_at
 
@@ -137,31 +138,38 @@ class IndexFile:
     def empty(self) -> bool:
         return self.count <= 1
 
-    def add(self, keys: Sequence[tuple[int, int, int]]) -> int:
-        """Append entries for (hash, physical offset, store time), as many as fit; returns how many those are.
+    def add(self, hashes: Sequence[int], keys: Sequence[Key]) -> int:
+        """Append an entry for each key and its hash, as many as fit; returns how many those are.
 
         Raises DiskFullError, nothing is changed then.
         """
-        count = self.count
-        keys = keys[: self.layout.entries - count]
+        count, used = self.count, self.slots_used
+        room = self.layout.entries - count
+        if len(keys) > room:
+            hashes, keys = hashes[:room], keys[:room]
         if not keys:
             return 0
         if count <= 1:
-            _, self.begin_offset, self.begin_timestamp = keys[0]
-        begin_timestamp, slots_used = self.begin_timestamp, self.slots_used
+            _, _, self.begin_offset, self.begin_timestamp = keys[0]
+        begin = self.begin_timestamp
         slots = self._slots or self._load_slots()
         slot_count, pack = self.layout.slots, ENTRY.pack
         entries: list[bytes] = []
-        for key_hash, physical_offset, timestamp in keys:
+        last, seconds = begin, 0
+        for key_hash, (_, _, physical_offset, timestamp) in zip(hashes, keys, strict=True):
+            if timestamp != last:
+                last, seconds = (
+                    timestamp,
+                    min((timestamp - begin) // 1000, _MAX_SECONDS) if timestamp > begin > 0 else 0,
+                )
             slot = key_hash % slot_count
             previous = slots[slot]
             slots[slot] = count
             if previous == 0:
-                slots_used += 1
+                used += 1
             elif previous >= count:  # stale, from before a crash of another writer
                 previous = 0
-            seconds = (timestamp - begin_timestamp) // 1000 if 0 < begin_timestamp < timestamp else 0
-            entries.append(pack(key_hash, physical_offset, min(seconds, _MAX_SECONDS) if seconds else 0, previous))
+            entries.append(pack(key_hash, physical_offset, seconds, previous))
             count += 1
         try:
             write_at(self._descriptor(), b"".join(entries), self.layout.at(self.count), self.path)
@@ -172,9 +180,9 @@ class IndexFile:
             raise
         # In this order: a sync in another thread that sees the new end must also see the new count.
         self.synced = False
-        self.slots_used = slots_used
+        self.slots_used = used
         self.count = count
-        _, self.end_offset, self.end_timestamp = keys[-1]
+        self.end_offset, self.end_timestamp = physical_offset, timestamp
         return len(keys)
 
     def find(self, key_hash: int, begin: int, end: int, limit: int) -> list[int]:

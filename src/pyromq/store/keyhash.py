@@ -9,6 +9,9 @@ from collections.abc import Sequence
 
 from pyromq.protocol.tags import java_hash
 
+Key = tuple[str, str, int, int]
+"""Topic, key, physical offset and store time of the record that has it."""
+
 _MASK = 0xFFFFFFFF
 _WIDTH = 32  # characters of a key hashed at once; unique ids have so many
 MAX_AT_ONCE = 256  # keys
@@ -76,26 +79,24 @@ class KeyHasher:
 
     def key(self, topic: str, key: str) -> int:
         """The index hash of one key: the absolute value of the signed number, 0 for the least one."""
-        return self.keys([(topic, 0, 0)], [key])[0][0]
+        return self.keys([(topic, key, 0, 0)])[0]
 
-    def keys(self, records: Sequence[tuple[str, int, int]], keys: Sequence[str]) -> list[tuple[int, int, int]]:
-        """For each record (topic, offset, time) and its key: the index hash, the offset and the time.
-
-        At most MAX_AT_ONCE; quickest when all keys are unique ids, that is have 32 characters.
-        """
-        joined = "".join(keys)
-        if joined.isascii() and len(joined) == _WIDTH * len(keys) and all(len(key) == _WIDTH for key in keys):
+    def keys(self, keys: Sequence[Key]) -> list[int]:
+        """The index hash of each of at most MAX_AT_ONCE keys; quickest when all are unique ids, of 32 characters."""
+        texts = [key[1] for key in keys]
+        joined = "".join(texts)
+        if joined.isascii() and len(joined) == _WIDTH * len(texts) and max(map(len, texts), default=0) == _WIDTH:
             hashes = _hash_blocks(joined.encode())
             try:
-                prefixes = [self._shifted[record[0]] for record in records]
+                prefixes = [self._shifted[key[0]] for key in keys]
             except KeyError:
-                prefixes = [self._prefix(record[0]) * _POWERS[_WIDTH] & _MASK for record in records]
+                prefixes = [self._prefix(key[0]) * _POWERS[_WIDTH] for key in keys]
         else:
-            hashes = text_hashes(keys)
-            prefixes = [self._prefix(record[0]) * _power(key) for record, key in zip(records, keys, strict=True)]
+            hashes = text_hashes(texts)
+            prefixes = [self._prefix(key[0]) * _power(key[1]) for key in keys]
         return [
-            (-x & 0x7FFFFFFF if (x := prefix + h & _MASK) & 0x80000000 else x, offset, timestamp)
-            for (_, offset, timestamp), prefix, h in zip(records, prefixes, hashes, strict=True)
+            -x & 0x7FFFFFFF if (x := prefix + h & _MASK) & 0x80000000 else x
+            for prefix, h in zip(prefixes, hashes, strict=True)
         ]
 
     def _prefix(self, topic: str) -> int:

@@ -48,15 +48,17 @@ def test_same_as_java(key: str, topic: str) -> None:
 @given(st.lists(st.text("01\x7f", max_size=32) | st.text("0é😀", max_size=40), max_size=MAX_AT_ONCE))
 def test_many_at_once(keys: list[str]) -> None:
     assert text_hashes(keys) == [java_hash(key) & 0xFFFFFFFF for key in keys]
-    records = [(f"T{n % 3}", n, n + 1) for n in range(len(keys))]
-    assert KeyHasher().keys(records, keys) == [
-        (expected(topic, key), offset, time) for (topic, offset, time), key in zip(records, keys, strict=True)
-    ]
+    topics = [f"T{n % 3}" for n in range(len(keys))]
+    hashes = KeyHasher().keys([(topic, key, 0, 0) for topic, key in zip(topics, keys, strict=True)])
+    assert hashes == [expected(topic, key) for topic, key in zip(topics, keys, strict=True)]
 
 
 def test_a_full_batch_of_unique_ids() -> None:
     keys = [f"7F00000100002A9F18B4{n * 7919:012X}" for n in range(MAX_AT_ONCE)]
     assert text_hashes(keys) == [java_hash(key) & 0xFFFFFFFF for key in keys]
+    hasher = KeyHasher()
+    for _ in range(2):  # the topic is remembered the second time
+        assert hasher.keys([("T", key, 0, 0) for key in keys]) == [expected("T", key) for key in keys]
     assert text_hash("\x7f" * 10_000) == java_hash("\x7f" * 10_000) & 0xFFFFFFFF
 
 

@@ -190,7 +190,7 @@ async def test_killed_at_any_time(tmp_path: Path, long_run: bool) -> None:
     rng = random.Random(seed)
     acknowledged: set[int] = set()
     steps = (TRANS_HALF_TOPIC, TOPIC, TRANS_OP_HALF_TOPIC)
-    for life in range(40 if long_run else 6):
+    for life in range(20 if long_run else 6):
         async with broker(tmp_path, rng.choice(steps), str(rng.randint(1, 120))) as (process, address):
             await work(address, acknowledged, range(life * 1000, life * 1000 + 300), process)
     judge(await settle(tmp_path, acknowledged), acknowledged)

@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pyromq import Admin, ClientError
+from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 
 START_TIMEOUT = 120.0
@@ -144,6 +146,7 @@ def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str
         "enablePropertyFilter": "true",
         "transactionCheckInterval": "2000",
         "transactionTimeOut": "1000",
+        "registerNameServerPeriod": "10000",
         **properties,
     }
     (folder / "broker.conf").write_text("".join(f"{key}={value}\n" for key, value in text.items()))
@@ -177,7 +180,19 @@ class Cluster:
             "restartBroker": self.broker.restart,
             "killBroker": lambda: self.broker.restart(signal.SIGKILL),
             "restartNamesrv": self.name_server.restart,
+            "settle": self.settle,
         }
+
+    def settle(self) -> None:
+        """Wait until the name server knows the broker: an open port does not say so."""
+        end = time.monotonic() + START_TIMEOUT
+        with Admin(namesrv=self.namesrv, instance_name=f"settle-{self.namesrv}") as admin:
+            while time.monotonic() < end:
+                with contextlib.suppress(ClientError):
+                    if admin.cluster_info().broker_addr_table and admin.topic_route(DEFAULT_TOPIC).broker_datas:
+                        return
+                time.sleep(0.05)
+        raise RuntimeError(f"no broker registered with {self.namesrv}:\n{self.broker.log.read_text()[-4000:]}")
 
 
 @contextlib.contextmanager
@@ -187,7 +202,9 @@ def ours(folder: Path, **properties: str) -> Iterator[Cluster]:
         our_name_server(folder / "namesrv") as name_server,
         our_broker(folder / "broker", name_server.address, **properties) as broker,
     ):
-        yield Cluster(name_server, broker)
+        cluster = Cluster(name_server, broker)
+        cluster.settle()
+        yield cluster
 
 
 @contextlib.contextmanager
@@ -197,4 +214,6 @@ def apache(folder: Path, **properties: str) -> Iterator[Cluster]:
         apache_name_server(folder / "namesrv") as name_server,
         apache_broker(folder / "broker", name_server.address, **properties) as broker,
     ):
-        yield Cluster(name_server, broker)
+        cluster = Cluster(name_server, broker)
+        cluster.settle()
+        yield cluster

@@ -53,12 +53,17 @@ class Ledger:
         self.checks: Counter[bytes] = Counter()
 
     def execute(self, message: Message, _arg: object) -> LocalTransactionState:
-        states = {b"commit": LocalTransactionState.COMMIT, b"rollback": LocalTransactionState.ROLLBACK}
-        return states.get(message.body.rstrip(b"0123456789"), LocalTransactionState.UNKNOWN)
+        return LocalTransactionState.UNKNOWN if message.body.startswith(b"unknown") else self._outcome(message)
 
     def check(self, message: ReceivedMessage) -> LocalTransactionState:
         self.checks[message.body] += 1
-        return LocalTransactionState.COMMIT if message.body.endswith(b"yes") else LocalTransactionState.ROLLBACK
+        return self._outcome(message)
+
+    @staticmethod
+    def _outcome(message: Message) -> LocalTransactionState:
+        """The same whenever it is asked for: Apache's broker asks again when the end came after the immunity."""
+        committed = message.body.startswith(b"commit") or message.body.endswith(b"yes")
+        return LocalTransactionState.COMMIT if committed else LocalTransactionState.ROLLBACK
 
 
 def transaction(stage: Stage) -> None:
@@ -69,9 +74,9 @@ def transaction(stage: Stage) -> None:
         message.check_immunity_seconds = 1
         producer.send_in_transaction(message)
     inbox = stage.collect(tags="tag")
-    inbox.wait(3)
-    eventually("both check-backs", lambda: len(ledger.checks) == 2)
-    assert inbox.bodies == [b"commit1", b"commit2", b"unknown-yes"]
+    eventually("both check-backs", lambda: {b"unknown-yes", b"unknown-no"} <= set(ledger.checks))
+    # A message may come twice: Apache's broker may ask before it has noted the end it was told.
+    eventually("the committed messages", lambda: set(inbox.bodies) == {b"commit1", b"commit2", b"unknown-yes"})
 
 
 def retry(stage: Stage) -> None:

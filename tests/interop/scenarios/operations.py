@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 from pyromq import ClientError, Producer, SendStatus
-from tests.interop.scenarios.stage import Inbox, Stage, eventually, names
+from tests.interop.scenarios.stage import Stage, eventually, names
 
 
 def acl_off(stage: Stage) -> None:
@@ -32,6 +32,7 @@ def kill_broker(stage: Stage) -> None:
 
 def _interrupt(stage: Stage, disturb: Callable[[], None]) -> None:
     """Messages flow before, during and after; what was acknowledged arrives."""
+    stage.cluster.settle()
     producer = stage.producer()
     for body in names("before", 20):
         producer.send(stage.message(body))
@@ -51,7 +52,7 @@ def _interrupt(stage: Stage, disturb: Callable[[], None]) -> None:
     for body in names("after", 20):
         producer.send(stage.message(body))
     wanted = {*names("before", 20), *acknowledged, *names("after", 20)}
-    eventually("everything that was acknowledged", lambda: wanted <= set(_bodies(inbox)))
+    eventually("everything that was acknowledged", lambda: wanted <= set(inbox.bodies))
 
 
 def _send_until(stage: Stage, producer: Producer, acknowledged: list[bytes], enough: threading.Event) -> None:
@@ -64,7 +65,3 @@ def _send_until(stage: Stage, producer: Producer, acknowledged: list[bytes], eno
                 acknowledged.append(body)
         except ClientError:
             continue  # an application tries again; only what was acknowledged counts
-
-
-def _bodies(inbox: Inbox) -> list[bytes]:
-    return inbox.bodies

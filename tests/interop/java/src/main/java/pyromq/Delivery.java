@@ -8,6 +8,7 @@ import static pyromq.Cluster.sorted;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.atomic.AtomicInteger;
@@ -78,18 +79,19 @@ final class Delivery {
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object arg) {
-                String body = Cluster.text(message);
-                if (body.startsWith("commit")) {
-                    return LocalTransactionState.COMMIT_MESSAGE;
-                }
-                return body.startsWith("rollback")
-                    ? LocalTransactionState.ROLLBACK_MESSAGE : LocalTransactionState.UNKNOW;
+                return Cluster.text(message).startsWith("unknown") ? LocalTransactionState.UNKNOW : outcome(message);
             }
 
             @Override
             public LocalTransactionState checkLocalTransaction(MessageExt message) {
                 checks.computeIfAbsent(Cluster.text(message), body -> new AtomicInteger()).incrementAndGet();
-                return Cluster.text(message).endsWith("yes")
+                return outcome(message);
+            }
+
+            /** The same whenever it is asked for: Apache's broker asks again when the end came after the immunity. */
+            private LocalTransactionState outcome(Message message) {
+                String body = Cluster.text(message);
+                return body.startsWith("commit") || body.endsWith("yes")
                     ? LocalTransactionState.COMMIT_MESSAGE : LocalTransactionState.ROLLBACK_MESSAGE;
             }
         });
@@ -100,8 +102,10 @@ final class Delivery {
             producer.sendMessageInTransaction(message, null);
         }
         List<MessageExt> got = cluster.collect(cluster.group(), cluster.topic(), "tag");
-        await("committed messages", () -> got.size() >= 3 && checks.size() >= 2);
-        equal(List.of("commit1", "commit2", "unknown-yes"), sorted(got), "visible messages");
+        await("both check-backs", () -> checks.containsKey("unknown-yes") && checks.containsKey("unknown-no"));
+        // A message may come twice: Apache's broker may ask before it has noted the end it was told.
+        await("the committed messages", () -> Set.copyOf(sorted(got)).equals(
+            Set.of("commit1", "commit2", "unknown-yes")));
     }
 
     static void retry(Cluster cluster) throws Exception {

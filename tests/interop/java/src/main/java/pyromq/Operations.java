@@ -33,6 +33,7 @@ final class Operations {
 
     /** Messages flow before, during and after; what was acknowledged arrives, and nothing that was not sent. */
     static void restart(Cluster cluster, String what) throws Exception {
+        ask("settle");
         DefaultMQProducer producer = cluster.producer();
         List<MessageExt> got = cluster.collect(cluster.group(), cluster.topic(), "*");
         Set<String> acknowledged = new HashSet<>();

@@ -8,12 +8,13 @@ Changes stay in memory until they are saved, so the file never points at units t
 log. Invariant: file, then `_saving`, then `_fresh`, each over the one before, are the wheel.
 """
 
+import os
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.mapped import MappedFile
+from pyromq.store.mapped import MappedFile, translated
 
 DAYS = 7
 SLOTS = DAYS * 86_400
@@ -89,17 +90,24 @@ class TimerWheel:
         return dict(self._saving)
 
     def write(self, slots: dict[int, bytes]) -> None:
-        """Write and sync what was taken. May run in another thread. Raises DiskFullError or OSError."""
+        """Write and sync what was taken. May run in another thread. Raises DiskFullError or OSError.
+
+        Not through the mapping, which only serves reading: a page that cannot be written yet would stop all threads,
+        and one for which there is no space the process.
+        """
         if not slots:
             return
         if self._file is None:
             self._file = MappedFile.create(self.path, LENGTH)
-        file = self._file
-        file.reserve(LENGTH)
-        size = _SLOT.size
-        for index, slot in slots.items():
-            file.raw[index * size : index * size + size] = slot
-        file.sync()
+        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            for index, slot in slots.items():
+                os.pwrite(fd, slot, index * _SLOT.size)
+        except OSError as error:
+            raise translated(error, self.path) from error
+        finally:
+            os.close(fd)
+        self._file.sync()
         self._saving = {}
 
     def close(self) -> None:

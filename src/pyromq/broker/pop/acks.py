@@ -179,14 +179,15 @@ class Acks:
         self._check_kept(place, header.offset, self._store.max_offset(place.topic, place.queue_id) - 1)
         if place.handle.ordered:
             return self._change_in_order(request, place, header)
-        now = self._clock()
+        # Never the time of the checkpoint before: if both began at this message, its acknowledgement would be for both.
+        pop_time = max(self._clock(), place.handle.pop_time + 1)
         checkpoint = Checkpoint(
             broker_name=place.handle.broker_name,
             group=place.group,
             distances=[0],
             invisible_time=header.invisible_time,
             count=1,
-            pop_time=now,
+            pop_time=pop_time,
             queue_id=place.queue_id,
             start_offset=header.offset,
             topic=place.topic,
@@ -197,7 +198,7 @@ class Acks:
             raise refusal(written)
         self._done(place, [header.offset])
         answer = ChangeMessageInvisibletimeResponseHeader(
-            pop_time=now, invisible_time=header.invisible_time, revive_qid=place.handle.revive_queue
+            pop_time=pop_time, invisible_time=header.invisible_time, revive_qid=place.handle.revive_queue
         )
         return self._once_safe(request, written, answer)
 
@@ -259,7 +260,7 @@ class Acks:
     ) -> Command | asyncio.Future[Answer]:
         """Answer when the last record is on disk, and thereby all of them."""
         reply = request.reply(ResponseCode.SUCCESS, header)
-        if written is None:
+        if written is None or not self._durability.needed({}):
             return reply
         later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 

@@ -140,7 +140,7 @@ class PopBuffer:
         now = self._clock()
         while self._to_store and self._to_store[0][0] <= now:
             _, _, pending = heapq.heappop(self._to_store)
-            if pending.end < 0 and self._is_pending(pending):
+            if self._wants_storing(pending):
                 self._store(pending)
         flushed = self._flushed()
         while self._to_flush and self._to_flush[0].end <= flushed:
@@ -153,7 +153,7 @@ class PopBuffer:
         """Store what is only here, for a stop in order."""
         kept, self._to_store = self._to_store, []
         for _, _, pending in sorted(kept):
-            if pending.end < 0 and self._is_pending(pending):
+            if self._wants_storing(pending):
                 self._store(pending)
 
     def _stays_until(self, checkpoint: Checkpoint) -> int | None:
@@ -184,8 +184,10 @@ class PopBuffer:
     def _store_later(self, pending: _Pending, when: int) -> None:
         heapq.heappush(self._to_store, (when, next(self._numbers), pending))
 
-    def _is_pending(self, pending: _Pending) -> bool:
-        return pending.checkpoint is not None and self._by_key.get(pending.checkpoint.key) is pending
+    def _wants_storing(self, pending: _Pending) -> bool:
+        if pending.checkpoint is None or pending.end >= 0 or pending.all_done:
+            return False
+        return self._by_key.get(pending.checkpoint.key) is pending
 
     def _settle(self, key: QueueKey) -> None:
         """Move a group's offset behind the oldest checkpoints that are certain."""

@@ -97,6 +97,9 @@ class Gathering:
     def take(self, wish: Wish, topic: str, queue_id: int, harvest: Harvest) -> None:
         """Add what a queue of the topic, or of a retry topic of it, has for the group. Raises Refused at a bound."""
         key = topic, wish.group, queue_id
+        if self._offsets.take_reset(wish.group, topic, queue_id) is not None:
+            self._buffer.forget(key)
+            self._batches.forget(*key)
         until = self.blocked_until(wish, topic, queue_id)
         if until is not None:
             harvest.blocked_until = min(until, harvest.blocked_until or until)
@@ -121,11 +124,6 @@ class Gathering:
         harvest.rest += max(0, result.max_offset - result.next_offset)
 
     def _begin(self, wish: Wish, topic: str, queue_id: int) -> int:
-        reset = self._offsets.take_reset(wish.group, topic, queue_id)
-        if reset is not None:
-            self._buffer.forget((topic, wish.group, queue_id))
-            self._batches.forget(topic, wish.group, queue_id)
-            return reset
         offset = self.position(topic, wish.group, queue_id)
         if offset is None:
             offset = self._first(wish, topic, queue_id)

@@ -31,10 +31,12 @@ _FOREIGN = {
     "config/rdb": "it keeps its settings in RocksDB",
     "config/topics": "it keeps its settings in RocksDB",
     "consumequeue_rocksdb": "it keeps its queues in RocksDB",
-    "rocksdbstore": "it keeps its queues in RocksDB",
     "batchconsumequeue": "it has topics with batch queues",
     "compaction/compactionLog": "it has compacted topics",  # beside it, Apache leaves a file of positions in any case
 }
+
+_SIDE_DATABASE = "rocksdbstore"
+"""Apache's 5.5 makes this RocksDB in any case; it has tables or a log with something in it only where it is used."""
 
 
 def check_layout(config: StoreConfig) -> None:
@@ -44,6 +46,12 @@ def check_layout(config: StoreConfig) -> None:
         path = root / name
         if path.is_dir() and any(child.is_file() for child in path.rglob("*")):
             raise StoreFormatError(f"{root} cannot be opened: {why} ({path}), which is not supported")
+    for path in (root / _SIDE_DATABASE).glob("*"):
+        if path.suffix == ".sst" or (path.suffix == ".log" and path.stat().st_size):
+            raise StoreFormatError(
+                f"{root} cannot be opened: it keeps timers, transactions or its index in RocksDB ({path}), which is not "
+                f"supported"
+            )
     for parent in (root, config.commit_log_dir):
         if any(parent.glob("dledger-*")):
             raise StoreFormatError(f"{root} cannot be opened: its commit log was written by DLedger, another format")

@@ -292,6 +292,22 @@ def test_stores_of_other_kinds_are_refused(tmp_path: Path, name: str) -> None:
         open_store(tmp_path)
 
 
+@pytest.mark.parametrize("name", ["000008.sst", "000004.log"])
+def test_database_beside_the_store_is_refused_only_when_used(tmp_path: Path, name: str) -> None:
+    filled(tmp_path).close()
+    database = tmp_path / "rocksdbstore"
+    database.mkdir()
+    for other in ("CURRENT", "MANIFEST-000005", "OPTIONS-000009"):
+        (database / other).write_text("what Apache's 5.5 leaves in any case")
+    (database / "000004.log").touch()
+    store = open_store(tmp_path)
+    check_whole(store)
+    store.close()
+    (database / name).write_bytes(b"a record")
+    with pytest.raises(StoreFormatError, match="in RocksDB"):
+        open_store(tmp_path)
+
+
 def test_file_that_was_just_created(tmp_path: Path) -> None:
     root = dirty(tmp_path / "a", tmp_path / "b", 4)
     log_file(root, 4096).touch()

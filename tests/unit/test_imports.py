@@ -15,9 +15,10 @@ ALLOWED = {
     "store": {"protocol"},
     "namesrv": {"protocol", "remoting"},
     "broker": {"protocol", "remoting", "store", "namesrv"},
+    "filtersrv": {"protocol", "remoting"},
     "client": {"protocol", "remoting"},
     "spark": {"protocol", "remoting", "store", "client"},
-    "cli": {"protocol", "remoting", "store", "namesrv", "broker", "client", "spark"},
+    "cli": {"protocol", "remoting", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
 }
 
 

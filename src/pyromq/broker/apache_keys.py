@@ -5,7 +5,7 @@ A file written for Apache's broker loads as it is; these keys are accepted and r
 
 _ONLY_BEFORE_5 = frozenset(
     {
-        "commercialBigCount", "commercialEnable", "commercialTimerCount", "commercialTransCount", "filterServerNums",
+        "commercialBigCount", "commercialEnable", "commercialTimerCount", "commercialTransCount",
         "haSlaveFallbehindMax", "isEnableBatchPush", "maxDelayTime",
     }
 )  # fmt: skip

@@ -25,6 +25,7 @@ from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.delivery import delivery_parts
 from pyromq.broker.durability import Durability
 from pyromq.broker.filters import Filters
+from pyromq.broker.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
 from pyromq.broker.groups import Groups
 from pyromq.broker.halfmessages import HALF, HalfMessages
 from pyromq.broker.heartbeats import Heartbeats
@@ -156,6 +157,7 @@ class Broker:
         cannot be listened on; nothing is left running then.
         """
         self.config.check_exposure(authenticated=False)
+        FilterProcesses.check(self.config)
         for table in (
             self.topics,
             self.groups,
@@ -191,6 +193,9 @@ class Broker:
         self.store.store_host = Host(await numeric_host(self._address.host), self._address.port)
         self.registration = Registration(self.config, self.client, self.topics, self._identity(self._address))
         self.topics.changed = self.registration.announce
+        self.filter_servers = FilterServers(
+            self.config, self.store.store_host.ip, self.registration.announce_filter_servers, self.clock
+        )
         self.park = PullPark(self.clock, self.store.max_offset, capacity=self.config.max_parked_pulls)
         undo.callback(self.park.resume_all)
         self.store.add_listener(self._arrived)
@@ -199,9 +204,16 @@ class Broker:
         self._begin_periodic_work()
         undo.push_async_callback(self.registration.unregister)
         await self.registration.start()
+        self._keep_filter_servers()
         await self._start_http()
         self.timers.soon(check_reachable(self._address))
         log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
+
+    def _keep_filter_servers(self) -> None:
+        if self.config.filter_server_nums:
+            self.filter_processes = FilterProcesses(self.config, self.address, self.filter_servers, self.clock)
+            self._undo.push_async_callback(self.filter_processes.stop)
+            self.timers.every(FIRST_LOOK, self.filter_processes.tick)
 
     async def _start_http(self) -> None:
         if self.config.http_port >= 0:
@@ -305,6 +317,7 @@ class Broker:
             timer,
             recalls,
             self.pop,
+            self.filter_servers,
         )
         for part in parts:
             self._handlers.update(guarded(part.handlers()))
@@ -331,6 +344,7 @@ class Broker:
         every(SCAN_INTERVAL, self.locks.drop_expired)
         every(SCAN_INTERVAL, self.day_totals.tick)
         every(SCAN_INTERVAL, self.filters.persist)
+        every(SCAN_INTERVAL, self.filter_servers.drop_silent)
         every(LAGGARD_INTERVAL, self.laggards.stop_them)
         every(PARK_TICK, self.park.tick)
         every(STORE_TICK, self.store.tick)
@@ -358,3 +372,4 @@ class Broker:
     def _connection_closed(self, connection: Connection) -> None:
         self.heartbeats.connection_closed(connection)
         self.park.forget(connection)
+        self.filter_servers.connection_closed(connection)

@@ -161,6 +161,27 @@ class PullSettings(Settings):
 
 
 @settings
+class FilterServerSettings(Settings):
+    """Filter servers."""
+
+    filter_server_nums: int = option(
+        0, "Filter server processes beside the broker; needs the extra pyromq[filters].", minimum=0, maximum=16
+    )
+    filter_server_host: Address = option(
+        "127.0.0.1", "Address they listen on, which consumers are told; a wider one needs `insecure`."
+    )
+    client_upload_filter_class_enable: bool = option(
+        False, "Let consumers upload filter classes, Python text that runs locked up beside the broker."
+    )
+    filter_class_memory: int = option(
+        256 * MB, "Address space of the process of one filter class.", unit="bytes", minimum=128 * MB
+    )
+    filter_class_cpu_time: int = option(
+        1_000, "Processor time of a filter class for one batch of messages.", unit="ms", minimum=10, maximum=60_000
+    )
+
+
+@settings
 class PopSettings(Settings):
     """Popping."""
 
@@ -303,6 +324,7 @@ class BrokerConfig(
     StoreSettings,
     ClientSettings,
     PopSettings,
+    FilterServerSettings,
     PullSettings,
     DelaySettings,
     TransactionSettings,

@@ -99,6 +99,12 @@ class Registration:
             desk.changed.update(topics)
             desk.wake.set()
 
+    def announce_filter_servers(self, addresses: list[str]) -> None:
+        """Tell the name servers soon which filter servers there are."""
+        self.filter_servers = addresses
+        for desk in self._desks:
+            desk.ask_for_all()
+
     async def unregister(self) -> None:
         """Leave every name server, so that clients stop coming at once."""
         tasks, self._tasks = self._tasks, []

@@ -16,14 +16,17 @@ COMMANDS = {
     "broker": "pyromq.cli.broker",
     "demo": "pyromq.cli.demo",
     "reference": "pyromq.cli.reference",
+    "filtersrv": "pyromq.cli.filtersrv",
 }
+HIDDEN = frozenset({"filtersrv"})
+"""Commands that other commands start."""
 
 
 class Commands(TyperGroup):
     """The table above as a command group."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
-        return list(COMMANDS)
+        return [name for name in COMMANDS if name not in HIDDEN]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is Typer's
         if cmd_name not in COMMANDS:

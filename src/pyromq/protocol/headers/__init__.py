@@ -88,6 +88,11 @@ from pyromq.protocol.headers.consume import (
     UnregisterClientHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.headers.filtersrv import (
+    RegisterFilterServerHeader,
+    RegisterFilterServerResponseHeader,
+    RegisterMessageFilterClassHeader,
+)
 from pyromq.protocol.headers.namesrv import (
     AddWritePermOfBrokerHeader,
     AddWritePermOfBrokerResponseHeader,
@@ -272,6 +277,9 @@ __all__ = [
     "RecallMessageResponseHeader",
     "RegisterBrokerHeader",
     "RegisterBrokerResponseHeader",
+    "RegisterFilterServerHeader",
+    "RegisterFilterServerResponseHeader",
+    "RegisterMessageFilterClassHeader",
     "RegisterTopicInNamesrvHeader",
     "RemoveBrokerHeader",
     "ResetConsumerClientOffsetHeader",

@@ -1,0 +1,214 @@
+"""The filter servers that belong to this broker: who registered, and the processes it keeps running.
+
+A filter server registers every ten seconds over one connection; it is off the list as soon as that ends or it has been
+silent for long. The list travels with the broker's own registration, where consumers find it in routes. What a filter
+server does is none of the broker's business: it starts it by name and serves its pulls.
+"""
+
+import asyncio
+import contextlib
+import importlib.util
+import logging
+import os
+import sys
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.errors import Refused
+from pyromq.config import ConfigError
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
+from pyromq.remoting import Address, AddressError, Connection, Handler
+from pyromq.serversettings import is_loopback
+
+log = logging.getLogger(__name__)
+
+SILENCE_MS: Final = 30_000
+FIRST_LOOK: Final = 5.0
+LOOK_INTERVAL_MS: Final = 30_000
+STOP_GRACE: Final = 5.0
+MOST: Final = 64
+_ENVIRONMENT: Final = ("PATH", "HOME", "LANG", "LC_ALL", "PYTHONPATH", "TMPDIR", "TZ", "VIRTUAL_ENV")
+
+
+@dataclass(slots=True)
+class _Entry:
+    connection: Connection
+    seen_ms: int
+
+
+class FilterServers:
+    """The list. `changed` is called with the addresses whenever they are others than before."""
+
+    def __init__(
+        self, config: BrokerConfig, own_ip: str, changed: Callable[[list[str]], None], clock: Callable[[], int]
+    ) -> None:
+        self._config = config
+        self._own_ip = own_ip
+        self._changed = changed
+        self._clock = clock
+        self._table: dict[str, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    @property
+    def addresses(self) -> list[str]:
+        return sorted(self._table)
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request code served here."""
+        return {RequestCode.REGISTER_FILTER_SERVER: self._register}
+
+    def drop_silent(self) -> None:
+        """Forget those that were not heard of for long."""
+        horizon = self._clock() - SILENCE_MS
+        self._drop([address for address, entry in self._table.items() if entry.seen_ms < horizon])
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Forget whoever registered over it."""
+        self._drop([address for address, entry in self._table.items() if entry.connection is connection])
+
+    def _drop(self, addresses: list[str]) -> None:
+        for address in addresses:
+            del self._table[address]
+            log.info("filter server %s is gone", address)
+        if addresses:
+            self._changed(self.addresses)
+
+    def _register(self, request: Command, connection: Connection) -> Command:
+        address = self._check(request.header(RegisterFilterServerHeader).filter_server_addr, connection)
+        known = address in self._table
+        self._table[address] = _Entry(connection, self._clock())
+        if not known:
+            log.info("filter server %s registered", address)
+            self._changed(self.addresses)
+        return request.reply(
+            header=RegisterFilterServerResponseHeader(
+                broker_name=self._config.broker_name, broker_id=self._config.broker_id
+            )
+        )
+
+    def _check(self, address: str, connection: Connection) -> str:
+        """Consumers are sent there, so it must be one of ours: on this machine, and asked for. Raises Refused."""
+        if self._config.filter_server_nums == 0:
+            raise Refused(ResponseCode.NO_PERMISSION, "this broker has no filter servers: filterServerNums is 0")
+        host = connection.peer.host
+        if not (is_loopback(host) or host == self._own_ip):
+            raise Refused(ResponseCode.NO_PERMISSION, f"filter servers run beside their broker, not at {host}")
+        try:
+            parsed = str(Address.parse(address))
+        except AddressError as error:
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"filterServerAddr: {error}") from error
+        if parsed not in self._table and len(self._table) >= MOST:
+            raise Refused(ResponseCode.SYSTEM_BUSY, f"this broker has {MOST} filter servers already")
+        return parsed
+
+
+class Process(Protocol):
+    """What is needed of a child process."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+    async def wait(self) -> int: ...
+
+
+async def start_process(*command: str) -> Process:
+    """Start a command, no shell in between; what it logs goes where the broker logs."""
+    return await asyncio.create_subprocess_exec(
+        *command,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.DEVNULL,
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+    )
+
+
+class FilterProcesses:
+    """Keeps `filterServerNums` filter servers running."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        broker_address: str,
+        servers: FilterServers,
+        clock: Callable[[], int],
+        *,
+        start: Callable[..., Awaitable[Process]] = start_process,
+    ) -> None:
+        self._config = config
+        self._broker_address = broker_address
+        self._servers = servers
+        self._clock = clock
+        self._start = start
+        self._running: list[Process] = []
+        self._next_look_ms = 0
+
+    @staticmethod
+    def check(config: BrokerConfig) -> None:
+        """Raise ConfigError when filter servers are wanted that could not run."""
+        if config.filter_server_nums and importlib.util.find_spec("RestrictedPython") is None:
+            raise ConfigError(
+                f"filterServerNums = {config.filter_server_nums} needs RestrictedPython: "
+                "pip install 'pyromq[filters]', or set it to 0"
+            )
+
+    async def tick(self) -> None:
+        """Look after the processes, if it is time."""
+        now = self._clock()
+        if now >= self._next_look_ms:
+            self._next_look_ms = now + LOOK_INTERVAL_MS
+            await self.look()
+
+    async def look(self) -> None:
+        """Start those that are missing."""
+        for process in self._running:
+            if process.returncode is not None:
+                log.warning("filter server process %d ended with %d", process.pid, process.returncode)
+        self._running = [process for process in self._running if process.returncode is None]
+        present = max(len(self._running), len(self._servers))
+        for _ in range(self._config.filter_server_nums - present):
+            self._running.append(await self._start(*self.command()))
+
+    def command(self) -> tuple[str, ...]:
+        """How a filter server is started."""
+        config = self._config
+        return (
+            *(sys.executable, "-m", "pyromq", "filtersrv"),
+            *("--connect-which-broker", self._broker_address),
+            *("--host", config.filter_server_host),
+            "--insecure" if config.insecure else "--no-insecure",
+            "--client-upload-filter-class-enable"
+            if config.client_upload_filter_class_enable
+            else "--no-client-upload-filter-class-enable",
+            *("--filter-class-memory", str(config.filter_class_memory)),
+            *("--filter-class-cpu-time", str(config.filter_class_cpu_time)),
+        )
+
+    async def stop(self) -> None:
+        """End them all."""
+        running, self._running = self._running, []
+        for process in running:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+        await asyncio.gather(*map(_end, running))
+
+
+async def _end(process: Process) -> None:
+    try:
+        async with asyncio.timeout(STOP_GRACE):
+            await process.wait()
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()

@@ -1,0 +1,96 @@
+"""PULL_MESSAGE at a filter server: pull from the broker as FILTERSRV_CONSUMER, keep what the group's class wants."""
+
+from collections.abc import Awaitable, Callable
+
+from pyromq.filtersrv.config import FilterServerConfig
+from pyromq.filtersrv.errors import JailError, Refused
+from pyromq.filtersrv.filters import FilterClasses, UploadedClass, failed
+from pyromq.filtersrv.records import batches
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.names import FILTER_SERVER_CONSUMER_GROUP
+from pyromq.remoting import Connection, RemotingError
+
+SUSPEND = 2
+SUBSCRIPTION = 4
+SHORTER_MS = 1_000
+MAX_HOLD_MS = 120_000
+MAX_MESSAGES = 1_024
+CALL_GRACE = 10.0
+
+PASSED_ON = frozenset(
+    {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED}
+)
+
+CallBroker = Callable[[Command, float], Awaitable[Command]]
+
+
+class FilteredPulls:
+    """Serves consumers whose subscription names a class."""
+
+    def __init__(self, config: FilterServerConfig, classes: FilterClasses, call_broker: CallBroker) -> None:
+        self._config = config
+        self._classes = classes
+        self._call_broker = call_broker
+
+    async def serve(self, request: Command, _connection: Connection) -> Command:
+        """Raises Refused."""
+        header = request.header(PullMessageHeader)
+        uploaded = self._classes.get(header.topic, header.consumer_group)
+        hold = min(max(header.suspend_timeout_millis - SHORTER_MS, 0), MAX_HOLD_MS) if header.sys_flag & SUSPEND else 0
+        response = await self._pull(header, hold)
+        if response.code != ResponseCode.SUCCESS and response.code not in PASSED_ON:
+            return request.reply(response.code, remark=response.remark)
+        found = response.header(PullMessageResponseHeader)
+        answer = PullMessageResponseHeader(
+            suggest_which_broker_id=0,
+            next_begin_offset=found.next_begin_offset,
+            min_offset=found.min_offset,
+            max_offset=found.max_offset,
+            offset_delta=found.offset_delta,
+        )
+        if response.code != ResponseCode.SUCCESS:
+            return request.reply(response.code, answer, remark=response.remark)
+        body = await self._filter(uploaded, response.body)
+        if not body:
+            return request.reply(ResponseCode.PULL_RETRY_IMMEDIATELY, answer, remark="the filter class wants none")
+        return request.reply(ResponseCode.SUCCESS, answer, remark="FOUND", body=body)
+
+    async def _pull(self, header: PullMessageHeader, hold_ms: int) -> Command:
+        pull = PullMessageHeader(
+            consumer_group=FILTER_SERVER_CONSUMER_GROUP,
+            topic=header.topic,
+            queue_id=header.queue_id,
+            queue_offset=header.queue_offset,
+            max_msg_nums=min(header.max_msg_nums, MAX_MESSAGES),
+            max_msg_bytes=header.max_msg_bytes,
+            sys_flag=SUBSCRIPTION | (SUSPEND if hold_ms else 0),
+            commit_offset=0,
+            suspend_timeout_millis=hold_ms,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+        )
+        try:
+            return await self._call_broker(Command.request(RequestCode.PULL_MESSAGE, pull), hold_ms / 1000 + CALL_GRACE)
+        except RemotingError as error:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR, f"the filter server cannot pull from its broker: {error}"
+            ) from error
+
+    async def _filter(self, uploaded: UploadedClass, body: bytes | bytearray | memoryview) -> bytes:
+        over, level = self._config.compress_msg_body_over_howmuch, self._config.zip_compress_level
+        kept: list[bytes | memoryview] = []
+        try:
+            for batch in batches(body):
+                decided = await uploaded.match([candidate.seen() for candidate in batch])
+                kept += [
+                    candidate.encode(over, level) for candidate, passes in zip(batch, decided, strict=True) if passes
+                ]
+        except JailError as error:
+            raise failed(uploaded, error) from error
+        except ProtocolError as error:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"the broker's answer cannot be read: {error}") from error
+        return b"".join(kept)

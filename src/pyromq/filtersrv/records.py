@@ -1,0 +1,86 @@
+"""Records of a broker's answer: taken apart for the filter, put together again for the consumer.
+
+A record that passes goes on byte for byte, unless its body is large and was stored plain: then it is compressed on the
+way, as RocketMQ's filter server does. Bodies are inflated only while the filter looks at them, a batch at a time.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from pyromq.filtersrv.frames import FilterMessage
+from pyromq.protocol import sysflag
+from pyromq.protocol.batch import unwrap
+from pyromq.protocol.compression import CompressionType, compress
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.record import SYS_FLAG_AT, decode_record, encode_record
+
+MAX_BODY: Final = 16 * 1024 * 1024
+BATCH_BYTES: Final = 4 * 1024 * 1024
+BATCH_MESSAGES: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A message with an inflated body, and the record it came in; None when it shared one with others."""
+
+    message: ReceivedMessage
+    record: memoryview | None
+
+    def seen(self) -> FilterMessage:
+        """As the filter sees it."""
+        message = self.message
+        return FilterMessage(
+            topic=message.topic,
+            body=bytes(message.body),
+            properties=message.properties,
+            flag=message.flag,
+            queue_id=message.queue_id,
+            queue_offset=message.queue_offset,
+            born_timestamp=message.born_timestamp,
+            store_timestamp=message.store_timestamp,
+            reconsume_times=message.reconsume_times,
+            message_id=message.message_id,
+        )
+
+    def encode(self, compress_over: int, level: int) -> bytes | memoryview:
+        """As the consumer gets it."""
+        message, record = self.message, self.record
+        plain = record is None or not sysflag.COMPRESSED & _sys_flag(record)
+        if plain and len(message.body) >= compress_over:
+            packed = compress(bytes(message.body), CompressionType.ZLIB, level)
+            if len(packed) < len(message.body):
+                message.body = packed
+                message.sys_flag = message.sys_flag & ~sysflag.COMPRESSION_MASK | CompressionType.ZLIB.flag
+                return encode_record(message)
+        return encode_record(message) if record is None else record
+
+
+def batches(body: bytes | bytearray | memoryview) -> Iterator[list[Candidate]]:
+    """The messages of a pull body, as many at a time as are worth a question. Raises MessageError."""
+    batch: list[Candidate] = []
+    size = 0
+    for candidate in _candidates(memoryview(body)):
+        batch.append(candidate)
+        size += len(candidate.message.body)
+        if size >= BATCH_BYTES or len(batch) == BATCH_MESSAGES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _candidates(body: memoryview) -> Iterator[Candidate]:
+    offset = 0
+    while offset < len(body):
+        message = decode_record(body, offset, max_body=MAX_BODY)
+        record = body[offset : offset + message.store_size]
+        offset += message.store_size
+        if sysflag.is_wrapped_batch(message.sys_flag):
+            yield from (Candidate(each, None) for each in unwrap(message))
+        else:
+            yield Candidate(message, record)
+
+
+def _sys_flag(record: memoryview) -> int:
+    return int.from_bytes(record[SYS_FLAG_AT : SYS_FLAG_AT + 4], signed=True)

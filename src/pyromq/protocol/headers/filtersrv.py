@@ -1,0 +1,23 @@
+"""Headers of filter servers: how they register with their broker, and how consumers upload classes to them."""
+
+from msgspec import field
+
+from pyromq.protocol.headers.base import Header, Int, Long
+
+
+class RegisterFilterServerHeader(Header, kw_only=True):
+    filter_server_addr: str
+
+
+class RegisterFilterServerResponseHeader(Header, kw_only=True):
+    broker_name: str
+    broker_id: Long
+
+
+class RegisterMessageFilterClassHeader(Header, kw_only=True):
+    """The body is the source text; `class_crc` is the lower 31 bits of its CRC-32."""
+
+    consumer_group: str
+    topic: str
+    class_name: str
+    class_crc: Int = field(name="classCRC")

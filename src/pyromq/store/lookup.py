@@ -65,14 +65,14 @@ class Lookup:
     def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> QueryResult:
         """Newest records, at most `max_count`, of a topic with a key or unique key, stored within [begin, end] ms.
 
-        Compares the text, not just the hash, so that what is returned really has the key.
+        The index knows hashes and seconds only, so the text of the key and the time are compared here.
         """
         if self._index is None:
             return QueryResult([], 0, 0)
         hits = self._index.query(topic, key, max_count, begin, end)
         records: list[memoryview] = []
         for offset in hits.offsets:
-            record = self.record_at(offset)
+            record = self.record_at(offset) if begin <= self.store_time_at(offset) <= end else None
             if record is not None and _has_key(record, topic, key):
                 records.append(record)
         return QueryResult(records, hits.last_timestamp, hits.last_offset)

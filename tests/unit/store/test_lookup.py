@@ -50,6 +50,19 @@ def test_by_key_and_unique_key_within_a_time(tmp_path: Path) -> None:
     store.close()
 
 
+def test_time_range_of_a_query_is_exact(tmp_path: Path) -> None:
+    clock = Clock()
+    store = open_store(tmp_path, clock)
+    for n in range(10):  # four in a second, all of which the index holds for the same time
+        put(store, body=b"%d" % n, properties={"KEYS": "k"})
+        clock.now += 250
+    for begin, end in ((0, 9), (1, 1), (2, 6), (3, 3), (5, 9)):
+        found = store.query("orders", "k", 9 + 1, START + begin * 250, START + end * 250).messages()
+        assert [m.body for m in found] == [b"%d" % n for n in range(begin, end + 1)]
+    assert store.query("orders", "k", 9, START + 1, START + 249).records == []
+    store.close()
+
+
 def test_key_with_the_same_hash_is_not_returned(tmp_path: Path) -> None:
     # S-14: "Aa" and "BB" have one Java hash
     store = open_store(tmp_path)

@@ -17,14 +17,17 @@ from typing import cast
 
 import uvloop
 
+from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.headers import PullMessageHeader, SendMessageV2Header
+from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
 
 TOPIC = "BenchmarkTest"
 FRAMES = 4096
 PULL_COUNT = 32
+BATCH_COUNT = 32
 WARM_UP = 0.3
 OK = b'"code":0,'
 SUBSCRIPTION = 4
@@ -46,25 +49,48 @@ class Load:
 
 def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES) -> list[bytes]:
     """Sends as Java's producer makes them, with a body of `size` bytes, to the first queues of the topic in turn."""
+    return [
+        _send_frame(
+            RequestCode.SEND_MESSAGE_V2, number, topic, number % queues, b"x" * size, _properties(number), batch=False
+        )
+        for number in range(count)
+    ]
+
+
+def batch_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES // 8) -> list[bytes]:
+    """Batches of 32 messages, each message with a body of `size` bytes."""
     frames = []
     for number in range(count):
-        properties = {"UNIQ_KEY": f"0A00000910E118B4AAC2{number:012X}", "WAIT": "true", "TAGS": "TagA"}
-        header = SendMessageV2Header(
-            producer_group="benchmark",
-            topic=topic,
-            default_topic="TBW102",
-            default_topic_queue_nums=4,
-            queue_id=number % queues,
-            sys_flag=0,
-            born_timestamp=1_700_000_000_000,
-            flag=0,
-            properties=encode_properties(properties).decode(),
-            reconsume_times=0,
-            unit_mode=False,
-            batch=False,
-        )
-        frames.append(encode(Command.request(RequestCode.SEND_MESSAGE_V2, header, body=b"x" * size, opaque=number)))
+        messages = [Message(topic, b"x" * size) for _ in range(BATCH_COUNT)]
+        for item, message in enumerate(messages, start=number * BATCH_COUNT):
+            message.properties.update(_properties(item))
+        body = encode_batch(messages)
+        frames.append(_send_frame(RequestCode.SEND_BATCH_MESSAGE, number, topic, number % queues, body, {}, batch=True))
     return frames
+
+
+def _properties(number: int) -> dict[str, str]:
+    return {"UNIQ_KEY": f"0A00000910E118B4AAC2{number:012X}", "WAIT": "true", "TAGS": "TagA"}
+
+
+def _send_frame(
+    code: RequestCode, opaque: int, topic: str, queue_id: int, body: bytes, properties: dict[str, str], *, batch: bool
+) -> bytes:
+    header = SendMessageV2Header(
+        producer_group="benchmark",
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=queue_id,
+        sys_flag=0,
+        born_timestamp=1_700_000_000_000,
+        flag=0,
+        properties=encode_properties(properties).decode(),
+        reconsume_times=0,
+        unit_mode=False,
+        batch=batch,
+    )
+    return encode(Command.request(code, header, body=body, opaque=opaque))
 
 
 def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list[bytes]:
@@ -175,7 +201,7 @@ def _cpu() -> float:
 def main() -> None:
     """Parse the command line, run, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=("send", "pull"))
+    parser.add_argument("kind", choices=("send", "batch", "pull"))
     parser.add_argument("address")
     parser.add_argument("--depth", type=int, default=32, help="requests in flight")
     parser.add_argument("--size", type=int, default=128, help="bytes of a body")
@@ -187,6 +213,8 @@ def main() -> None:
     options = parser.parse_args()
     if options.kind == "send":
         frames = send_frames(options.size, topic=options.topic, queues=options.queues)
+    elif options.kind == "batch":
+        frames = batch_frames(options.size, topic=options.topic, queues=options.queues)
     else:
         frames = pull_frames(options.messages, topic=options.topic)
     load = uvloop.run(run(options.address, frames, options.depth, seconds=options.seconds, total=options.total))

@@ -1,0 +1,138 @@
+"""How long a message takes from its sender to its receiver at a fixed rate: through our client, and on bare frames.
+
+Both need a topic with one empty queue. Sends never wait for earlier ones. The bare way is the least that any client
+could take: a frame encoded beforehand is written, and the answer of a pull that waits at the broker has arrived.
+"""
+
+import asyncio
+import struct
+import time
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
+
+from benchmarks.load import SUBSCRIPTION, send_frames
+from pyromq.aio import Message, Producer, PushConsumer, ReceivedMessage
+from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command, encode
+from pyromq.protocol.frame import FrameReader
+from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
+
+PER_SECOND = 500
+SECONDS = 4
+COUNT = PER_SECOND * SECONDS
+WARM_UP = PER_SECOND // 5
+"""Messages that are sent first and not counted: routes, connections, threads."""
+SIZE = 128
+SUSPEND = 2
+BOUND = 60.0
+PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
+
+_STAMP = struct.Struct("=d")
+
+
+def percentile(latencies: Sequence[float], share: float) -> float:
+    """Of the counted messages, in seconds."""
+    ordered = sorted(latencies[WARM_UP:])
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+async def through_client(namesrv: str, topic: str) -> list[float]:
+    """A producer and a push consumer, both on this event loop."""
+    latencies: list[float] = []
+    everything = asyncio.Event()
+    ready = asyncio.Event()
+    consumer = PushConsumer(
+        f"{topic}-group",
+        namesrv=namesrv,
+        first_pull_delay=0.0,
+        consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+    )
+    consumer.subscribe(topic)
+    consumer.queue_listeners.append(lambda name, _, mine: ready.set() if name == topic and mine else None)
+
+    @consumer.listen
+    async def receive(message: ReceivedMessage) -> None:
+        latencies.append(time.perf_counter() - _STAMP.unpack_from(message.body)[0])
+        if len(latencies) == WARM_UP + COUNT:
+            everything.set()
+
+    async with Producer(f"{topic}-producer", namesrv=namesrv) as producer, consumer, asyncio.timeout(BOUND):
+        await ready.wait()
+        async for _ in ticks():
+            body = _STAMP.pack(time.perf_counter()).ljust(SIZE, b"x")
+            _ = producer.send_async(Message(topic, body))
+        await everything.wait()
+    return latencies
+
+
+async def on_frames(broker: str, topic: str) -> list[float]:
+    """The same over two connections without a client."""
+    host, _, port = broker.rpartition(":")
+    loop = asyncio.get_running_loop()
+    sending, _ = await loop.create_connection(asyncio.Protocol, host, int(port))
+    receiving, receiver = await loop.create_connection(lambda: _Receiver(topic), host, int(port))
+    frames = send_frames(SIZE, topic=topic, queues=1)
+    try:
+        async with asyncio.timeout(BOUND):
+            async for number in ticks():
+                receiver.sent.append(time.perf_counter())
+                sending.write(frames[number])
+            await receiver.everything
+    finally:
+        sending.abort()
+        receiving.abort()
+    return receiver.latencies
+
+
+async def ticks() -> AsyncIterator[int]:
+    """The numbers of all messages, each when it is due; at once when that has passed."""
+    begun = time.perf_counter()
+    for number in range(WARM_UP + COUNT):
+        delay = begun + number / PER_SECOND - time.perf_counter()
+        if delay > 0:
+            await asyncio.sleep(delay)
+        yield number
+
+
+class _Receiver(asyncio.Protocol):
+    """Keeps one pull waiting at the broker."""
+
+    def __init__(self, topic: str) -> None:
+        self.sent: list[float] = []
+        self.latencies: list[float] = []
+        self.everything: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._topic = topic
+        self._frames = FrameReader()
+        self._offset = 0
+        self._transport: asyncio.Transport
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._pull()
+
+    def data_received(self, data: bytes) -> None:
+        now = time.perf_counter()
+        for answer in self._frames.feed(data):
+            if answer.code == ResponseCode.SUCCESS:
+                begin, self._offset = self._offset, answer.header(PullMessageResponseHeader).next_begin_offset
+                self.latencies += [now - sent for sent in self.sent[begin : self._offset]]
+            self._pull()
+        if self._offset == WARM_UP + COUNT and not self.everything.done():
+            self.everything.set_result(None)
+
+    def _pull(self) -> None:
+        header = PullMessageHeader(
+            consumer_group="benchmark",
+            topic=self._topic,
+            queue_id=0,
+            queue_offset=self._offset,
+            max_msg_nums=32,
+            sys_flag=SUSPEND | SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=15_000,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+        )
+        self._transport.write(encode(Command.request(RequestCode.PULL_MESSAGE, header)))

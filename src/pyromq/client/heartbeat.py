@@ -6,6 +6,7 @@ the full one. Sending is best effort: a failure is logged, never raised.
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 import msgspec
@@ -115,6 +116,8 @@ class Heart:
         self._host = host
         self._fingerprints = Fingerprints()
         self._lock = asyncio.Lock()
+        self.with_each_round: list[Callable[[], Awaitable[None]]] = []
+        """What else is told again and again; must not raise."""
 
     async def beat_all(self) -> bool:
         """To every known broker, to masters only without consumers. False when a round runs or nobody is there."""
@@ -129,6 +132,7 @@ class Heart:
             if not addresses:
                 return False
             await asyncio.gather(*(self._beat(address, data) for _, _, address in addresses))
+            await asyncio.gather(*(work() for work in list(self.with_each_round)))
             return True
 
     async def beat(self, address: str) -> bool:

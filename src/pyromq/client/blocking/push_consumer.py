@@ -72,12 +72,23 @@ class PushConsumer(BlockingConsumer):
         decorate: Callable[[F], F] = self._consumer.listen(orderly=orderly, batch=batch)
         return decorate if function is None else decorate(function)
 
-    def subscribe(self, topic: str, tags: str | None = None, *, sql: str | None = None) -> None:
+    def subscribe(
+        self,
+        topic: str,
+        tags: str | None = None,
+        *,
+        sql: str | None = None,
+        filter_class: tuple[str, str] | None = None,
+    ) -> None:
         """Receive a topic: all of it, only some tags (`"a || b"`), or what an SQL92 condition on properties matches.
+
+        `filter_class` is the name and the Python source of a class with `match(self, msg, context) -> bool`; it is
+        uploaded to the filter servers of the brokers, which must allow that (`clientUploadFilterClassEnable`), and only
+        messages for which it says True are sent here.
 
         All members of a group must subscribe to the same. May be called again to change it, also while running.
         """
-        self._on_loop(lambda: self._consumer.subscribe(topic, tags, sql=sql))
+        self._on_loop(lambda: self._consumer.subscribe(topic, tags, sql=sql, filter_class=filter_class))
 
     def unsubscribe(self, topic: str) -> None:
         """Receive a topic no more."""

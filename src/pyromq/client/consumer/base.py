@@ -14,10 +14,16 @@ from pyromq.client import registry
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.config import ConsumerConfig
 from pyromq.client.consumer.fetching import Fetcher
+from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets
 from pyromq.client.consumer.starting import StartOffsets, consume_time
 from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.client.consumer.subscription import Subscriptions, build_subscription, is_tag_filter
+from pyromq.client.consumer.subscription import (
+    Subscriptions,
+    build_subscription,
+    class_subscription,
+    is_tag_filter,
+)
 from pyromq.client.errors import ClientError, NoRouteError
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.routes import subscribe_queues
@@ -219,13 +225,21 @@ class Consumer(QueryMethods):
         await self._instance.release()
 
     def _subscribe(self, topic: str, tags: str | None, sql: str | None) -> SubscriptionData:
+        self._check_topic(topic)
+        subscription = build_subscription(self._wire(topic), tags, sql, self._now_ms())
+        self._subscriptions.add(subscription)
+        return subscription
+
+    def _subscribe_class(self, topic: str, filter_class: FilterClass) -> None:
+        self._check_topic(topic)
+        self._subscriptions.add(class_subscription(self._wire(topic), filter_class, self._now_ms()), filter_class)
+
+    @staticmethod
+    def _check_topic(topic: str) -> None:
         try:
             check_topic(topic)
         except ValidationError as error:
             raise ClientError(f"cannot subscribe: {error}") from error
-        subscription = build_subscription(self._wire(topic), tags, sql, self._now_ms())
-        self._subscriptions.add(subscription)
-        return subscription
 
     def _now_ms(self) -> int:
         from pyromq.client.clock import SystemClock  # noqa: PLC0415 - before start there is no instance to ask

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pyromq.client.consumer.classfilters import ClassFilters
 from pyromq.client.consumer.hooks import FilterContext, FilterHook
 from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 COMMIT_OFFSET = 0x1
 SUSPEND = 0x2
 SUBSCRIPTION = 0x4
+CLASS_FILTER = 0x8
 LITE = 0x10
 
 
@@ -78,6 +80,7 @@ class PullRequest:
             (COMMIT_OFFSET if self.commit is not None else 0)
             | (SUSPEND if self.suspend else 0)
             | (SUBSCRIPTION if self.with_subscription else 0)
+            | (CLASS_FILTER if self.subscription.class_filter_mode else 0)
             | (LITE if self.lite else 0)
         )
 
@@ -91,6 +94,7 @@ class Fetcher:
         self._broker_id = broker_id
         self._suggested: dict[MessageQueue, int] = {}
         self.filter_hooks: list[FilterHook] = []
+        self.class_filters: ClassFilters | None = None
 
     async def fetch(self, request: PullRequest) -> PullResult:
         """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
@@ -116,6 +120,8 @@ class Fetcher:
         response = await self._instance.call(address, command, request.timeout)
         status = _STATUS.get(response.code)
         if status is None:
+            if request.subscription.class_filter_mode and self.class_filters is not None:
+                self.class_filters.failed(queue.topic, address)
             raise BrokerError(response.code, response.remark, broker=broker, request=command.name)
         return self._result(request, status, response)
 
@@ -124,7 +130,10 @@ class Fetcher:
         self._suggested.pop(queue, None)
 
     async def _target(self, request: PullRequest) -> tuple[str, str, int]:
-        """Broker, address and flags: the process that the last answer suggested, at first the master."""
+        """Broker, address and flags: the process that the last answer suggested, at first the master.
+
+        A subscription by class goes to a filter server of that process instead.
+        """
         queue = request.queue
         wanted = self._broker_id if self._broker_id is not None else self._suggested.get(queue, MASTER_ID)
         topology = self._instance.topology
@@ -144,7 +153,10 @@ class Fetcher:
         # A broker that has not answered a heartbeat yet has no known version; it will refuse if it must.
         if not is_tag_filter(request.subscription) and 0 < found.version < V4_1_0_SNAPSHOT:
             raise ClientError(f"broker {broker} is too old for {request.subscription.expression_type} filters")
-        return broker, found.address, request.flags & ~COMMIT_OFFSET if found.is_slave else request.flags
+        flags = request.flags & ~COMMIT_OFFSET if found.is_slave else request.flags
+        if request.subscription.class_filter_mode and self.class_filters is not None:
+            return broker, await self.class_filters.choose(queue.topic, found.address), flags
+        return broker, found.address, flags
 
     def _result(self, request: PullRequest, status: PullStatus, response: Command) -> PullResult:
         answer = response.header(PullMessageResponseHeader)

@@ -11,9 +11,11 @@ from typing import Any, TypeVar, overload
 from pyromq.client.clock import Clock
 from pyromq.client.consumer import introspection
 from pyromq.client.consumer.base import Consumer
+from pyromq.client.consumer.classfilters import ClassFilters
 from pyromq.client.consumer.concurrent import ConcurrentConsumption
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.consuming import Consuming
+from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
 from pyromq.client.consumer.listener import Listener, ListenerFunction
 from pyromq.client.consumer.locks import QueueLocks
@@ -112,12 +114,30 @@ class PushConsumer(Consumer):
 
         return register if function is None else register(function)
 
-    def subscribe(self, topic: str, tags: str | None = None, *, sql: str | None = None) -> None:
+    def subscribe(
+        self,
+        topic: str,
+        tags: str | None = None,
+        *,
+        sql: str | None = None,
+        filter_class: tuple[str, str] | None = None,
+    ) -> None:
         """Receive a topic: all of it, only some tags (`"a || b"`), or what an SQL92 condition on properties matches.
+
+        `filter_class` is the name and the Python source of a class with `match(self, msg, context) -> bool`; it is
+        uploaded to the filter servers of the brokers, which must allow that (`clientUploadFilterClassEnable`), and only
+        messages for which it says True are sent here.
 
         All members of a group must subscribe to the same. May be called again to change it, also while running.
         """
-        self._subscribe(topic, tags, sql)
+        if filter_class is None:
+            self._subscribe(topic, tags, sql)
+        elif tags is not None or sql is not None:
+            raise ClientError(f"topic {topic!r} is subscribed by filter_class, by tags or by sql, by one of them only")
+        elif not self.config.client_rebalance:
+            raise ClientError("a filter class needs pulls, and with client_rebalance=False the broker may choose pops")
+        else:
+            self._subscribe_class(topic, FilterClass(*filter_class))
         self._announce(self._wire(topic))
 
     def unsubscribe(self, topic: str) -> None:
@@ -219,6 +239,8 @@ class PushConsumer(Consumer):
         assert listener is not None  # noqa: S101 - checked before
         clock = instance.clock
         self._fetcher.filter_hooks = self.filter_hooks
+        self._class_filters = ClassFilters(instance, self._wire_group, self._subscriptions)
+        self._fetcher.class_filters = self._class_filters
         limit = config.max_reconsume_times
         if limit == -1:
             limit = NO_LIMIT if listener.orderly else DEFAULT_MAX_RECONSUME
@@ -304,6 +326,7 @@ class PushConsumer(Consumer):
             min_interval=config.rebalance_min_interval,
             by_broker=self._ownership if by_broker else None,
         )
+        instance.heart.with_each_round.append(self._class_filters.upload_all)
 
     async def _begin(self) -> None:
         assert self._rebalance is not None  # noqa: S101 - assembled
@@ -332,6 +355,7 @@ class PushConsumer(Consumer):
     async def _stop_work(self, grace: float) -> None:
         if self._rebalance is None:
             return
+        self._instance.heart.with_each_round.remove(self._class_filters.upload_all)
         self._consumption.stop()
         await self._schedule.stop()
         await self._rebalance.stop()

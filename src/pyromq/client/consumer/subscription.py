@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies import ExpressionType, SubscriptionData
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
@@ -39,6 +40,11 @@ def sql_subscription(topic: str, expression: str, version: int) -> SubscriptionD
     )
 
 
+def class_subscription(topic: str, filter_class: FilterClass, version: int) -> SubscriptionData:
+    """What a filter class lets through, which filter servers hold; the broker only knows its name."""
+    return SubscriptionData(topic=topic, sub_string=filter_class.name, class_filter_mode=True, sub_version=version)
+
+
 def build_subscription(topic: str, tags: str | None, sql: str | None, version: int) -> SubscriptionData:
     """By tags or by SQL, not both."""
     if sql is None:
@@ -66,14 +72,20 @@ class Subscriptions:
     def __init__(self) -> None:
         self.by_topic: dict[str, SubscriptionData] = {}
         self.queues: dict[str, list[MessageQueue]] = {}
+        self.filter_classes: dict[str, FilterClass] = {}
         self._told: dict[str, int] = {}
 
-    def add(self, subscription: SubscriptionData) -> None:
+    def add(self, subscription: SubscriptionData, filter_class: FilterClass | None = None) -> None:
         self.by_topic[subscription.topic] = subscription
+        if filter_class is None:
+            self.filter_classes.pop(subscription.topic, None)
+        else:
+            self.filter_classes[subscription.topic] = filter_class
 
     def remove(self, topic: str) -> None:
         self.by_topic.pop(topic, None)
         self.queues.pop(topic, None)
+        self.filter_classes.pop(topic, None)
         self._told.pop(topic, None)
 
     def needs_route(self, topic: str) -> bool:

@@ -115,9 +115,7 @@ class Server:
 
 def name_server(folder: Path, *arguments: str, port: int = 0) -> Server:
     """A name server that keeps its file in the folder."""
-    return Server(
-        "namesrv", "--listen-port", str(port), "--kv-config-path", str(folder / "kvConfig.json"), *arguments
-    )
+    return Server("namesrv", "--listen-port", str(port), "--kv-config-path", str(folder / "kvConfig.json"), *arguments)
 
 
 def broker(folder: Path, *arguments: str, name: str = "broker-a", name_servers: str = "", port: int = 0) -> Server:

@@ -49,7 +49,7 @@ async def cluster(path: Path) -> AsyncIterator[Cluster]:
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    while not await condition():
+    while not await condition():  # noqa: ASYNC110 - other processes bring it about
         await asyncio.sleep(0.02)
 
 

@@ -66,7 +66,7 @@ async def test_accepted_requests_are_answered_before_the_end(tmp_path: Path) -> 
         assert not (tmp_path / "abort").exists()
         await asyncio.to_thread(server.start)
         async with Peer(server["broker"]) as peer:
-            bodies = set()
+            bodies: set[bytes] = set()
             while found := await peer.messages("orders", len(bodies)):
                 bodies |= {bytes(message.body) for message in found}
             assert {f"m{n}".encode() for n in stored} <= bodies, "what was acknowledged is there"
@@ -75,9 +75,7 @@ async def test_accepted_requests_are_answered_before_the_end(tmp_path: Path) -> 
 async def test_the_advertised_host_name_is_registered_and_printed(tmp_path: Path) -> None:
     with (
         processes.name_server(tmp_path) as names,
-        processes.broker(
-            tmp_path / "a", "--advertised-host", "localhost", name_servers=names["namesrv"]
-        ) as broker,
+        processes.broker(tmp_path / "a", "--advertised-host", "localhost", name_servers=names["namesrv"]) as broker,
     ):
         assert broker["broker"].startswith("localhost:")
         assert await route(names["namesrv"], "TBW102") == {"broker-a": {0: broker["broker"]}}
@@ -205,7 +203,7 @@ def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
 async def test_a_wide_bind_with_the_word_and_json_logs(tmp_path: Path) -> None:
     arguments = ("--host", "0.0.0.0", "--insecure", "--log-format", "json")  # noqa: S104 - said so
     with processes.broker(tmp_path, *arguments) as broker:
-        assert not broker["broker"].startswith("0.0.0.0"), "clients are told an address that they can reach"
+        assert not broker["broker"].startswith("0."), "clients are told an address that they can reach"
         assert await asyncio.to_thread(broker.terminate) == 0
         events = [json.loads(line) for line in broker.log]
         assert events

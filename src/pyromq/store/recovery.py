@@ -49,8 +49,8 @@ def check_layout(config: StoreConfig) -> None:
     for path in (root / _SIDE_DATABASE).glob("*"):
         if path.suffix == ".sst" or (path.suffix == ".log" and path.stat().st_size):
             raise StoreFormatError(
-                f"{root} cannot be opened: it keeps timers, transactions or its index in RocksDB ({path}), which is not "
-                f"supported"
+                f"{root} cannot be opened: it keeps timers, transactions or its index in RocksDB ({path}), which "
+                f"is not supported"
             )
     for parent in (root, config.commit_log_dir):
         if any(parent.glob("dledger-*")):

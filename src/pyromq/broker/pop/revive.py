@@ -40,10 +40,18 @@ class _Entry:
     def __init__(self, checkpoint: Checkpoint, revive_offset: int) -> None:
         self.checkpoint = checkpoint
         self.revive_offset = revive_offset
-        self.offsets = checkpoint.offsets()
-        self.undone = {offset for index, offset in enumerate(self.offsets) if not checkpoint.bits >> index & 1}
+        self.offsets: set[int] = set()
+        self.undone: set[int] = set()
         self.end = 0
         """Where the last record written for it ends in the log."""
+        self.add(checkpoint)
+
+    def add(self, checkpoint: Checkpoint) -> None:
+        """Take in what a checkpoint of this key gave out; what is known already stays as it is."""
+        offsets = checkpoint.offsets()
+        undone = {offset for index, offset in enumerate(offsets) if not checkpoint.bits >> index & 1}
+        self.undone |= undone - self.offsets
+        self.offsets.update(offsets)
 
 
 class ReviveQueue:
@@ -114,8 +122,12 @@ class ReviveQueue:
             body = record[summary.body_start : summary.body_end]
             if tag == CHECKPOINT:
                 checkpoint = Checkpoint.decode(body)
-                # The timer may deliver again after a crash; what was acknowledged of the first one stays so.
-                self._entries.setdefault(checkpoint.key, _Entry(checkpoint, offset))
+                entry = self._entries.get(checkpoint.key)
+                if entry is None:
+                    self._entries[checkpoint.key] = _Entry(checkpoint, offset)
+                else:
+                    # Delivered again by the timer after a crash; or given out again in the very same millisecond.
+                    entry.add(checkpoint)
             elif tag in (ACK, BATCH_ACK):
                 ack = AckRecord.decode(body)
                 entry = self._entries.get(ack.key)

@@ -21,8 +21,8 @@ from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
 PER_SECOND = 500
 SECONDS = 4
 COUNT = PER_SECOND * SECONDS
-WARM_UP = PER_SECOND // 5
-"""Messages that are sent first and not counted: routes, connections, threads."""
+WARM_UP = PER_SECOND // 2
+"""Messages that are sent first and not counted; all of them have arrived before the others are sent."""
 SIZE = 128
 SUSPEND = 2
 BOUND = 60.0
@@ -39,31 +39,19 @@ def percentile(latencies: Sequence[float], share: float) -> float:
 
 async def through_client(namesrv: str, topic: str) -> list[float]:
     """A producer and a push consumer, both on this event loop."""
-    latencies: list[float] = []
-    everything = asyncio.Event()
-    ready = asyncio.Event()
-    consumer = PushConsumer(
-        f"{topic}-group",
-        namesrv=namesrv,
-        first_pull_delay=0.0,
-        consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-    )
+    arrivals = _Arrivals()
+    consumer = PushConsumer(f"{topic}-group", namesrv=namesrv, consume_from=ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
     consumer.subscribe(topic)
-    consumer.queue_listeners.append(lambda name, _, mine: ready.set() if name == topic and mine else None)
 
     @consumer.listen
     async def receive(message: ReceivedMessage) -> None:
-        latencies.append(time.perf_counter() - _STAMP.unpack_from(message.body)[0])
-        if len(latencies) == WARM_UP + COUNT:
-            everything.set()
+        arrivals.add(time.perf_counter() - _STAMP.unpack_from(message.body)[0])
 
     async with Producer(f"{topic}-producer", namesrv=namesrv) as producer, consumer, asyncio.timeout(BOUND):
-        await ready.wait()
-        async for _ in ticks():
+        async for _ in ticks(arrivals):
             body = _STAMP.pack(time.perf_counter()).ljust(SIZE, b"x")
             _ = producer.send_async(Message(topic, body))
-        await everything.wait()
-    return latencies
+    return arrivals.latencies
 
 
 async def on_frames(broker: str, topic: str) -> list[float]:
@@ -75,24 +63,43 @@ async def on_frames(broker: str, topic: str) -> list[float]:
     frames = send_frames(SIZE, topic=topic, queues=1)
     try:
         async with asyncio.timeout(BOUND):
-            async for number in ticks():
+            async for number in ticks(receiver.arrivals):
                 receiver.sent.append(time.perf_counter())
                 sending.write(frames[number])
-            await receiver.everything
     finally:
         sending.abort()
         receiving.abort()
-    return receiver.latencies
+    return receiver.arrivals.latencies
 
 
-async def ticks() -> AsyncIterator[int]:
-    """The numbers of all messages, each when it is due; at once when that has passed."""
-    begun = time.perf_counter()
-    for number in range(WARM_UP + COUNT):
-        delay = begun + number / PER_SECOND - time.perf_counter()
-        if delay > 0:
-            await asyncio.sleep(delay)
-        yield number
+class _Arrivals:
+    """Latencies in the order of arrival."""
+
+    def __init__(self) -> None:
+        self.latencies: list[float] = []
+        self._changed = asyncio.Event()
+
+    def add(self, *latencies: float) -> None:
+        self.latencies += latencies
+        self._changed.set()
+
+    async def reach(self, count: int) -> None:
+        """Wait for so many."""
+        while len(self.latencies) < count:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+async def ticks(arrivals: _Arrivals) -> AsyncIterator[int]:
+    """The numbers of all messages, each when it is due, or at once when that has passed; ends when all have arrived."""
+    for first, last in ((0, WARM_UP), (WARM_UP, WARM_UP + COUNT)):
+        begun = time.perf_counter()
+        for number in range(first, last):
+            delay = begun + (number - first) / PER_SECOND - time.perf_counter()
+            if delay > 0:
+                await asyncio.sleep(delay)
+            yield number
+        await arrivals.reach(last)
 
 
 class _Receiver(asyncio.Protocol):
@@ -100,8 +107,7 @@ class _Receiver(asyncio.Protocol):
 
     def __init__(self, topic: str) -> None:
         self.sent: list[float] = []
-        self.latencies: list[float] = []
-        self.everything: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.arrivals = _Arrivals()
         self._topic = topic
         self._frames = FrameReader()
         self._offset = 0
@@ -116,10 +122,8 @@ class _Receiver(asyncio.Protocol):
         for answer in self._frames.feed(data):
             if answer.code == ResponseCode.SUCCESS:
                 begin, self._offset = self._offset, answer.header(PullMessageResponseHeader).next_begin_offset
-                self.latencies += [now - sent for sent in self.sent[begin : self._offset]]
+                self.arrivals.add(*(now - sent for sent in self.sent[begin : self._offset]))
             self._pull()
-        if self._offset == WARM_UP + COUNT and not self.everything.done():
-            self.everything.set_result(None)
 
     def _pull(self) -> None:
         header = PullMessageHeader(

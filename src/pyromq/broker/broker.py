@@ -33,7 +33,6 @@ from pyromq.broker.http import HttpServer, Page
 from pyromq.broker.laggards import Laggards
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.longpoll import PullPark
-from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.order import OrderedBatches
 from pyromq.broker.pop.wiring import pop_parts
@@ -217,10 +216,15 @@ class Broker:
 
     async def _start_http(self) -> None:
         if self.config.http_port >= 0:
-            metrics = BrokerMetrics(self)
-            http = HttpServer({"/metrics": lambda: Page(metrics.page(), CONTENT_TYPE), "/health": self._health})
+            http = HttpServer({"/metrics": self._metrics, "/health": self._health})
             self._undo.push_async_callback(http.stop)
             self._http_address = await http.start(self.config.host, self.config.http_port)
+
+    def _metrics(self) -> Page:
+        # Loaded with the first scrape: the library takes a good part of the time that a start may take.
+        from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics  # noqa: PLC0415
+
+        return Page(BrokerMetrics(self).page(), CONTENT_TYPE)
 
     def _health(self) -> Page:
         if self.store.flags.writeable:

@@ -154,6 +154,11 @@ class FilterProcesses:
         self._running: list[Process] = []
         self._next_look_ms = 0
 
+    @property
+    def pids(self) -> list[int]:
+        """Of those that run."""
+        return [process.pid for process in self._running if process.returncode is None]
+
     @staticmethod
     def check(config: BrokerConfig) -> None:
         """Raise ConfigError when filter servers are wanted that could not run."""

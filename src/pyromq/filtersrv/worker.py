@@ -40,7 +40,7 @@ class Worker:
 
     def __init__(self, process: asyncio.subprocess.Process, limits: JailLimits) -> None:
         self._process = process
-        self._limits = limits
+        self.limits = limits
 
     @classmethod
     async def start(cls, limits: JailLimits, command: Sequence[str] | None = None) -> "Worker":
@@ -95,7 +95,7 @@ class Worker:
                 await stdin.drain()
             return await self._receive()
 
-        return await self._guarded(exchange(), self._limits.wall, "did not finish")
+        return await self._guarded(exchange(), self.limits.wall, "did not finish")
 
     async def _guarded(self, exchange: Coroutine[object, object, Answer], seconds: float, what: str) -> Answer:
         """The answer, or the jail's end."""
@@ -128,7 +128,7 @@ class Worker:
 
     def _how_it_ended(self, code: int) -> str:
         if code == -signal.SIGPROF:
-            return f"it used more than {self._limits.cpu:g} s of processor time for one batch and was stopped"
+            return f"it used more than {self.limits.cpu:g} s of processor time for one batch and was stopped"
         if code < 0:
             return f"its process was ended by {signal.Signals(-code).name}"
         return f"its process ended with {code}"

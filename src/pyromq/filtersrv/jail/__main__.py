@@ -3,6 +3,7 @@
 Everything it will ever import is imported before it locks up: afterwards nothing can be opened.
 """
 
+import codecs
 import os
 import sys
 from typing import Final
@@ -23,7 +24,7 @@ def main() -> None:
         from pyromq.filtersrv.jail.asking import Jail  # noqa: PLC0415 - what it needs may not be installed
 
         for codec in _CODECS:
-            b"".decode(codec)
+            codecs.lookup(codec)
         confine(memory)
     except ImportError as error:
         _write(Answer(error=INSTALL if error.name == "RestrictedPython" else str(error)))

@@ -1,6 +1,7 @@
 """Rates of consumption by topic over the last minute, for tools that ask a consumer how it is doing."""
 
 from collections import deque
+from dataclasses import dataclass
 
 from pyromq.client.clock import Clock
 from pyromq.protocol.bodies import ConsumeStatus
@@ -10,26 +11,34 @@ SLICES = 6
 HOUR = 3600.0
 
 
+@dataclass(slots=True)
+class _Slice:
+    start: float
+    count: int = 0
+    value: float = 0.0
+
+
 class _Sum:
     """Events and their total value, in slices of ten seconds."""
 
     def __init__(self, clock: Clock, span: float) -> None:
         self._clock = clock
         self._span = span
-        self._slices: deque[tuple[float, int, float]] = deque()
+        self._slices: deque[_Slice] = deque()
 
     def add(self, count: int, value: float = 0.0) -> None:
         start = self._clock.monotonic() // SLICE * SLICE
-        if self._slices and self._slices[-1][0] == start:
-            _, known, total = self._slices.pop()
-            count, value = count + known, value + total
-        self._slices.append((start, count, value))
-        self._forget()
+        if not self._slices or self._slices[-1].start != start:
+            self._forget()
+            self._slices.append(_Slice(start))
+        current = self._slices[-1]
+        current.count += count
+        current.value += value
 
     @property
     def count(self) -> int:
         self._forget()
-        return sum(count for _, count, _ in self._slices)
+        return sum(part.count for part in self._slices)
 
     @property
     def per_second(self) -> float:
@@ -38,11 +47,11 @@ class _Sum:
     @property
     def average(self) -> float:
         count = self.count
-        return sum(value for _, _, value in self._slices) / count if count else 0.0
+        return sum(part.value for part in self._slices) / count if count else 0.0
 
     def _forget(self) -> None:
         oldest = self._clock.monotonic() - self._span
-        while self._slices and self._slices[0][0] + SLICE <= oldest:
+        while self._slices and self._slices[0].start + SLICE <= oldest:
             self._slices.popleft()
 
 
@@ -94,4 +103,7 @@ class ConsumerStats:
         self._topics.pop(topic, None)
 
     def _of(self, topic: str) -> _TopicStats:
-        return self._topics.setdefault(topic, _TopicStats(self._clock))
+        stats = self._topics.get(topic)
+        if stats is None:
+            stats = self._topics[topic] = _TopicStats(self._clock)
+        return stats

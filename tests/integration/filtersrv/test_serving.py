@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import signal
-import zlib
 from pathlib import Path
 
 import pytest
@@ -17,17 +16,13 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
     GetRouteInfoByTopicHeader,
-    PullMessageHeader,
     PullMessageResponseHeader,
-    RegisterMessageFilterClassHeader,
 )
 from pyromq.protocol.record import decode_records
 from pyromq.remoting import Client
 from tests.integration.client.clusters import asyncio_test, standalone
 from tests.integration.client.inbox import QUICK, Inbox, eventually
-from tests.integration.filtersrv.serving import EVEN, filtering, one_line
-
-TIMEOUT = 60.0
+from tests.integration.filtersrv.serving import EVEN, TIMEOUT, FilterClient, filtering, one_line
 
 
 async def send(namesrv: str, topic: str, *bodies: bytes) -> None:
@@ -53,39 +48,6 @@ async def routed(server: Standalone, topic: str, servers: int) -> list[str]:
         if len(found := table.get(server.broker_address, [])) == servers:
             return found
         await asyncio.sleep(0.02)
-
-
-class FilterClient:
-    """Speaks raw commands to one filter server."""
-
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.client = Client()
-
-    async def upload(self, group: str, topic: str, name: str, source: str, crc: int | None = None) -> Command:
-        body = source.encode()
-        header = RegisterMessageFilterClassHeader(
-            consumer_group=group,
-            topic=topic,
-            class_name=name,
-            class_crc=zlib.crc32(body) & 0x7FFFFFFF if crc is None else crc,
-        )
-        command = Command.request(RequestCode.REGISTER_MESSAGE_FILTER_CLASS, header, body=body)
-        return await self.client.call(self.address, command, TIMEOUT)
-
-    async def pull(self, group: str, topic: str, offset: int = 0, *, queue: int = 0, hold_ms: int = 0) -> Command:
-        header = PullMessageHeader(
-            consumer_group=group,
-            topic=topic,
-            queue_id=queue,
-            queue_offset=offset,
-            max_msg_nums=32,
-            sys_flag=8 | (2 if hold_ms else 0),
-            commit_offset=0,
-            suspend_timeout_millis=hold_ms,
-            sub_version=0,
-        )
-        return await self.client.call(self.address, Command.request(RequestCode.PULL_MESSAGE, header), TIMEOUT)
 
 
 async def one_queue(server: Standalone, topic: str, *bodies: bytes) -> None:
@@ -225,3 +187,58 @@ async def test_a_filter_server_that_died_is_replaced(tmp_path: Path) -> None:
         await broker.filter_processes.look()
         (second,) = await routed(server, "numbers", 1)
         assert second != first
+
+
+@asyncio_test
+async def test_hostile_groups_harm_nobody_else(tmp_path: Path) -> None:
+    # F-05, F-06
+    hostile = {
+        "loops": ("while True: pass", "processor time"),
+        "eats": ("many = []\n        while True: many.append(b'x' * 1_000_000)", "MemoryError"),
+        "raises": ("return 1 / 0 > 0", "ZeroDivisionError"),
+        "recurses": ("return self.match(msg, context)", "RecursionError"),
+    }
+    async with filtering(tmp_path) as server:
+        await one_queue(server, "numbers", b"1", b"2", b"3", b"4")
+        (address,) = await routed(server, "numbers", 1)
+        client = FilterClient(address)
+        assert (await client.upload("evens", "numbers", "Even", EVEN)).code == ResponseCode.SUCCESS
+        for group, (body, _) in hostile.items():
+            assert (await client.upload(group, "numbers", "Probe", one_line(body))).code == ResponseCode.SUCCESS
+        attacks = {group: asyncio.create_task(client.pull(group, "numbers")) for group in hostile}
+        served = 0
+        while served == 0 or not all(attack.done() for attack in attacks.values()):
+            answer = await client.pull("evens", "numbers")
+            assert [message.body for message in decode_records(answer.body)] == [b"2", b"4"]
+            served += 1
+        for group, (body, reason) in hostile.items():
+            told = attacks[group].result()
+            assert told.code == ResponseCode.SYSTEM_ERROR
+            assert reason in (told.remark or "")
+            again = await client.upload(group, "numbers", "Probe", one_line(body))
+            assert again.code == ResponseCode.SUCCESS or reason in (again.remark or ""), "while it rests, it says why"
+        mended = await client.upload("raises", "numbers", "Even", EVEN)
+        assert mended.code == ResponseCode.SUCCESS
+        assert (await client.pull("raises", "numbers")).code == ResponseCode.SUCCESS
+        await client.client.close()
+
+
+@asyncio_test
+async def test_a_class_is_used_until_it_is_replaced_by_another(tmp_path: Path) -> None:
+    # F-03, F-04
+    async with filtering(tmp_path) as server:
+        namesrv = server.namesrv_address
+        await send(namesrv, "numbers", b"1", b"2")
+        await routed(server, "numbers", 1)
+        consumer = PushConsumer("changing", namesrv=namesrv, **QUICK)
+        consumer.subscribe("numbers", filter_class=("Even", EVEN))
+        inbox = Inbox()
+        consumer.listen(inbox)
+        async with consumer:
+            await inbox.different(1)
+            consumer.subscribe("numbers", filter_class=("Probe", one_line("return msg.body == b'3'")))
+            # Pulls that wait with the class before let none of these pass either, so it takes a pull or two.
+            while b"3" not in inbox.bodies:
+                await send(namesrv, "numbers", b"3", b"5")
+                await asyncio.sleep(0.05)
+        assert inbox.bodies.keys() == {b"2", b"3"}

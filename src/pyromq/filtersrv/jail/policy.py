@@ -5,6 +5,7 @@ methods of strings and the frames of functions and generators are out of reach; 
 itself can be changed. This is the first fence, not the only one.
 """
 
+import ast
 import builtins
 import json
 import operator
@@ -63,6 +64,11 @@ class _Language(RestrictingNodeTransformer):
         self.error(node, "imports are not available to filters; json_loads(text) is there without one.")
 
     visit_ImportFrom = visit_Import  # noqa: N815 - the name is that of the node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> Any:  # noqa: N802 - the name is that of the node
+        """An assignment like any other, guards included; what it says about types is dropped."""
+        plain = ast.Pass() if node.value is None else ast.Assign(targets=[node.target], value=node.value)
+        return self.visit(ast.copy_location(plain, node))
 
     def visit_Name(self, node: Any) -> Any:  # noqa: N802 - the name is that of the node
         if node.id == "print":

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 SCENARIOS = (
     "sync", "async", "oneway", "batch", "selector", "queue", "compression", "properties", "large", "namespace",
-    "tags", "sql92", "concurrent", "orderly", "broadcast", "litePull", "litePullAssign", "sharing",
+    "tags", "sql92", "concurrent", "orderly", "broadcast", "litePull", "litePullAssign", "sharing", "pop",
     "delayLevel", "timed", "transaction", "retry", "deadLetter", "requestReply",
     "query", "offsets", "offsetReset", "trace",
     "aclOff", "restartNamesrv", "restartBroker", "killBroker",

@@ -32,6 +32,8 @@ def test_java_client(
     results: Results, version: str, scenario: str, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("cell", Cell("Clients", scenario, f"Java {version} → PyroMQ"))
+    if scenario == "pop" and version.startswith("4."):
+        pytest.skip("clients pop since 5.0")
     outcome = results(version).get(scenario)
     assert outcome is not None, "the driver ended before this scenario"
     assert outcome.ok, outcome.fault

@@ -24,6 +24,7 @@ BY_NAME: dict[str, Callable[[Stage], None]] = {
     "litePull": consuming.lite_pull,
     "litePullAssign": consuming.lite_pull_assign,
     "sharing": consuming.sharing,
+    "pop": consuming.pop,
     "delayLevel": delivery.delay_level,
     "timed": delivery.timed,
     "transaction": delivery.transaction,

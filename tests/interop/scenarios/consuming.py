@@ -5,6 +5,7 @@ import time
 import pytest
 
 from pyromq import ClientError, ConsumeFromWhere, MessageModel, PullConsumer, ReceivedMessage
+from pyromq.protocol.bodies import MessageRequestMode
 from tests.interop.scenarios.stage import BOUND, Inbox, Stage, eventually, names
 
 
@@ -150,3 +151,33 @@ def sharing(stage: Stage) -> None:
     for body in names("n", 20):
         producer.send(stage.message(body))
     inboxes[1].wait(before + 20)
+
+
+def pop(stage: Stage) -> None:
+    """Two members to whom the broker hands out messages instead of queues; one that fails comes again."""
+    producer = stage.producer()
+    for body in names("m", 60):
+        producer.send(stage.message(body, tags="tag"))
+    admin = stage.admin()
+    admin.create_group(stage.group)
+    admin.set_request_mode(stage.group, stage.topic, MessageRequestMode.POP, share_queues=-1)
+    inbox, failed = Inbox(), Inbox()
+
+    def listener(message: ReceivedMessage) -> bool:
+        works = message.body != b"m007" or message.reconsume_times > 0
+        (inbox if works else failed).put(message)
+        return works
+
+    for _ in range(2):
+        consumer = stage.consumer(client_rebalance=False)
+        consumer.subscribe(stage.topic, "tag || other")
+        consumer.listen(listener)
+        stage.enter(consumer)
+    inbox.wait(59)
+    producer.send(stage.message("late", tags="other"))
+    inbox.wait(61)
+    assert inbox.bodies == [b"late", *names("m", 60)]
+    assert all("POP_CK" in message.properties for message in inbox.messages)
+    assert len(failed.messages) == 1
+    (again,) = (message for message in inbox.messages if message.body == b"m007")
+    assert (again.reconsume_times, again.topic) == (1, stage.topic)

@@ -5,6 +5,7 @@ import static pyromq.Cluster.check;
 import static pyromq.Cluster.equal;
 import static pyromq.Cluster.names;
 
+import java.lang.reflect.Method;
 import java.util.List;
 import java.util.Map;
 
@@ -35,6 +36,28 @@ final class Administration {
         admin.start();
         cluster.closeLater(admin::shutdown);
         return admin;
+    }
+
+    /** Creates a group and has it pop a topic. Only releases since 5.0 can, and classes moved in between. */
+    static void letPop(Cluster cluster, String topic, String group) throws Exception {
+        DefaultMQAdminExt admin = admin(cluster);
+        String broker = admin.examineTopicRouteInfo(topic).getBrokerDatas().get(0).selectBrokerAddr();
+        Method create = method(admin, "createAndUpdateSubscriptionGroupConfig", 2);
+        Object config = create.getParameterTypes()[1].getConstructor().newInstance();
+        config.getClass().getMethod("setGroupName", String.class).invoke(config, group);
+        create.invoke(admin, broker, config);
+        Method let = method(admin, "setMessageRequestMode", 6);
+        Object mode = let.getParameterTypes()[3].getField("POP").get(null);
+        let.invoke(admin, broker, topic, group, mode, -1, 5000L);
+    }
+
+    private static Method method(Object target, String name, int parameters) throws NoSuchMethodException {
+        for (Method method : target.getClass().getMethods()) {
+            if (method.getName().equals(name) && method.getParameterCount() == parameters) {
+                return method;
+            }
+        }
+        throw new NoSuchMethodException(name);
     }
 
     static void query(Cluster cluster) throws Exception {

@@ -41,6 +41,7 @@ final class Consuming {
         all.put("litePull", Consuming::litePull);
         all.put("litePullAssign", Consuming::litePullAssign);
         all.put("sharing", Consuming::sharing);
+        all.put("pop", Consuming::pop);
     }
 
     static void tags(Cluster cluster) throws Exception {
@@ -228,5 +229,44 @@ final class Consuming {
             producer.send(cluster.message(body));
         }
         await("the other member to take over", () -> got.get("two").size() >= before + 20);
+    }
+
+    /** Two members to whom the broker hands out messages instead of queues; one that fails comes again. */
+    static void pop(Cluster cluster) throws Exception {
+        DefaultMQProducer producer = cluster.producer();
+        for (String body : names("m", 60)) {
+            producer.send(cluster.message(body, "tag"));
+        }
+        Administration.letPop(cluster, cluster.topic(), cluster.group());
+        List<MessageExt> got = new CopyOnWriteArrayList<>();
+        List<MessageExt> failed = new CopyOnWriteArrayList<>();
+        for (int n = 0; n < 2; n++) {
+            DefaultMQPushConsumer consumer = cluster.consumer(cluster.group());
+            // Since 5.0; without it the client divides the queues itself.
+            consumer.getClass().getMethod("setClientRebalance", boolean.class).invoke(consumer, false);
+            consumer.subscribe(cluster.topic(), "tag || other");
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                for (MessageExt message : messages) {
+                    if (Cluster.text(message).equals("m007") && message.getReconsumeTimes() == 0) {
+                        failed.add(message);
+                        return ConsumeConcurrentlyStatus.RECONSUME_LATER;
+                    }
+                }
+                got.addAll(messages);
+                return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
+            });
+            consumer.start();
+        }
+        await("59 messages", () -> got.size() >= 59);
+        check(got.stream().allMatch(message -> message.getProperty("POP_CK") != null), "messages were popped");
+        producer.send(cluster.message("late", "other"));
+        await("the failed and the late message", () -> got.size() >= 61);
+        List<String> expected = new ArrayList<>(names("m", 60));
+        expected.add(0, "late");
+        equal(expected, sorted(got), "messages, each once");
+        equal(1, failed.size(), "failures");
+        MessageExt again = got.stream().filter(message -> Cluster.text(message).equals("m007")).findFirst().get();
+        equal(1, again.getReconsumeTimes(), "attempts before");
+        equal(cluster.topic(), again.getTopic(), "topic of the retried message");
     }
 }

@@ -20,7 +20,7 @@ BOTH = {"broker-a", "broker-b"}
 LIMIT = 30.0
 """Time of each request: nothing is expected to take so long, however busy the machine is."""
 BOUND = 60.0
-"""Ends a test that hangs."""
+"""Ends a test that hangs once its servers run."""
 ENOUGH = 30
 """Messages of each kind that must get through in each phase."""
 
@@ -165,7 +165,7 @@ async def check_stored(servers: Cluster, ledger: Ledger) -> None:
 
 async def test_senders_outlive_a_broker_and_a_name_server(tmp_path: Path) -> None:
     # P-61, P-71, P-84, P-101, P-105, P-115, C-14
-    async with asyncio.timeout(BOUND), cluster(tmp_path) as servers:
+    async with cluster(tmp_path) as servers, asyncio.timeout(BOUND):
         addresses = ";".join(names["namesrv"] for names in servers.names)
         ledger = Ledger()
         producer = Producer("PG", namesrv=addresses, api_timeout=LIMIT, poll_name_server_interval=1.0)
@@ -191,7 +191,7 @@ async def test_senders_outlive_a_broker_and_a_name_server(tmp_path: Path) -> Non
 
 
 async def test_a_new_client_finds_its_way_past_a_dead_name_server_and_a_dead_broker(tmp_path: Path) -> None:
-    async with asyncio.timeout(BOUND), cluster(tmp_path) as servers:
+    async with cluster(tmp_path) as servers, asyncio.timeout(BOUND):
         await asyncio.to_thread(servers.names[0].kill)
         await asyncio.to_thread(servers.brokers[0].kill)
 

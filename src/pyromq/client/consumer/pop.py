@@ -201,12 +201,15 @@ class PopConsumption:
 
     async def _answer(self, popped: PoppedQueue, batch: list[ReceivedMessage], done: int, delay_level: int) -> None:
         """Acknowledge the first `done` messages and hide the others. What cannot be told comes again by itself."""
-        for number, message in enumerate(batch):
+        try:
+            await self._fetcher.ack_all(batch[:done])
+        except PyroMQError as error:
+            log.warning("%d messages could not be acknowledged and come again: %s", done, error)
+        finally:
+            popped.waiting -= done
+        for message in batch[done:]:
             try:
-                if number < done:
-                    await self._fetcher.ack(message)
-                else:
-                    await self._fail(message, delay_level)
+                await self._fail(message, delay_level)
             except PyroMQError as error:
                 log.warning("%r could not be answered and comes again: %s", message, error)
             finally:

@@ -6,11 +6,13 @@ The broker keeps the position of the group; a client names a popped message by i
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import msgspec
+
 from pyromq.client.consumer.subscription import is_tag_filter
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.instance import ClientInstance
 from pyromq.protocol import namespace as namespaces
-from pyromq.protocol.bodies import SubscriptionData
+from pyromq.protocol.bodies import BatchAck, BatchAckBody, SubscriptionData, ack_bits
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
@@ -50,6 +52,8 @@ class PopFetcher:
     def __init__(self, instance: ClientInstance, group: str) -> None:
         self._instance = instance
         self._group = group
+        self._without_batches: set[str] = set()
+        """Brokers that take acknowledgements only one by one."""
 
     async def pop(self, request: PopRequest) -> list[ReceivedMessage]:
         """Messages, each with its handle; none when the time was over. Raises ClientError, RemotingError, MessageError.
@@ -85,8 +89,7 @@ class PopFetcher:
             message.topic = namespaces.unwrap(request.queue.topic, self._instance.namespace or "")
         wanted = subscription.tags_set if is_tag_filter(subscription) else []
         unwanted = [message for message in messages if wanted and message.tags not in wanted]
-        for message in unwanted:
-            await self.ack(message)
+        await self.ack_all(unwanted)
         return [message for message in messages if message not in unwanted]
 
     async def ack(self, message: ReceivedMessage) -> None:
@@ -101,6 +104,48 @@ class PopFetcher:
             bname=handle.broker_name,
         )
         await self._tell(message, RequestCode.ACK_MESSAGE, header)
+
+    async def ack_all(self, messages: Sequence[ReceivedMessage]) -> None:
+        """They are consumed: those of one broker in one request, where it knows that. Raises like `ack`."""
+        by_broker: dict[str, list[ReceivedMessage]] = {}
+        for message in messages:
+            by_broker.setdefault(message.broker_name, []).append(message)
+        for broker, members in by_broker.items():
+            if len(members) > 1 and broker not in self._without_batches:
+                try:
+                    await self._ack_batch(members)
+                    continue
+                except BrokerError as error:
+                    if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                        raise
+                    self._without_batches.add(broker)
+            for message in members:
+                await self.ack(message)
+
+    async def _ack_batch(self, messages: Sequence[ReceivedMessage]) -> None:
+        """One entry for each pop and queue, with a bit for each offset behind the one where that pop began."""
+        topic = namespaces.wrap(self._instance.namespace or "", messages[0].topic)
+        pops: dict[PopHandle, list[int]] = {}
+        for message in messages:
+            handle = handle_of(message)
+            pop = msgspec.structs.replace(handle, queue_offset=handle.start_offset)
+            pops.setdefault(pop, []).append(handle.queue_offset - handle.start_offset)
+        acks = [
+            BatchAck(
+                bits=ack_bits(positions),
+                consumer_group=self._group,
+                invisible_time=pop.invisible_time,
+                pop_time=pop.pop_time,
+                queue_id=pop.queue_id,
+                retry=pop.retry_flag,
+                revive_queue_id=pop.revive_queue,
+                start_offset=pop.start_offset,
+                topic=topic,
+            )
+            for pop, positions in pops.items()
+        ]
+        body = BatchAckBody(acks=acks, broker_name=handle_of(messages[0]).broker_name).encode()
+        await self._tell(messages[0], RequestCode.BATCH_ACK_MESSAGE, body=body)
 
     async def hide(self, message: ReceivedMessage, seconds: float) -> None:
         """Let it come again after a time. Raises ClientError or RemotingError."""
@@ -120,10 +165,13 @@ class PopFetcher:
         topic = namespaces.wrap(self._instance.namespace or "", message.topic)
         return real_topic(topic, self._group, handle.retry_flag)
 
-    async def _tell(self, message: ReceivedMessage, code: RequestCode, header: Header) -> None:
+    async def _tell(
+        self, message: ReceivedMessage, code: RequestCode, header: Header | None = None, body: bytes = b""
+    ) -> None:
         broker = message.broker_name
         address = await self._address(broker, namespaces.wrap(self._instance.namespace or "", message.topic))
-        await self._instance.invoke(address, Command.request(code, header), ANSWER_TIMEOUT, broker=broker)
+        command = Command.request(code, header, body=body)
+        await self._instance.invoke(address, command, ANSWER_TIMEOUT, broker=broker)
 
     async def _address(self, broker: str, topic: str) -> str:
         address = self._instance.topology.publish_address(broker)

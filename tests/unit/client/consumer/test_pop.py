@@ -9,7 +9,7 @@ from pyromq.client.consumer.listener import ConcurrentContext
 from pyromq.client.consumer.pop import last_delay, retry_delay
 from pyromq.client.consumer.popfetch import attach_handles, handle_of
 from pyromq.client.consumer.push import PushConsumer
-from pyromq.protocol.bodies import MessageQueueAssignment, MessageRequestMode, QueryAssignmentResponse
+from pyromq.protocol.bodies import BatchAckBody, MessageQueueAssignment, MessageRequestMode, QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
@@ -135,6 +135,46 @@ async def test_popped_messages_are_acknowledged() -> None:
     assert len(cluster.pops) == 3  # again at once after every answer
     info = await consumer.running_info(jstack=False)
     assert info.mq_pop_table[ANY].wait_ack_count == 0
+    await consumer.close()
+
+
+@asyncio_test
+async def test_a_batch_is_acknowledged_at_once_where_the_broker_can() -> None:
+    cluster = PopCluster()
+    batches: list[BatchAckBody] = []
+    known = True
+
+    def take(command: Command) -> Answer:
+        if not known:
+            return command.reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark="5.0 does not know it")
+        batches.append(BatchAckBody.decode(command.body))
+        return command.reply()
+
+    cluster.broker.answers[RequestCode.BATCH_ACK_MESSAGE] = take
+
+    async def listener(_: list[ReceivedMessage], context: ConcurrentContext) -> None:
+        context.acknowledged = 4
+
+    consumer = cluster.push(listener, batch=True, client_rebalance=False, consume_batch_size=5)
+    await consumer.start()
+    await settle()
+    retried = received(2, topic="T", POP_CK=f"1 {WALL} 60000 3 1 broker-a 0 2")
+    await cluster.waiting.put([received(5), received(7), received(8), retried])
+    await settle()
+    [body] = batches
+    assert body.broker_name == "broker-a"
+    first, second = body.acks
+    assert (list(first.offsets()), first.topic, first.retry, first.start_offset) == ([5, 7, 8], "T", "0", 5)
+    assert (first.consumer_group, first.revive_queue_id, first.invisible_time) == ("CG", 3, 60_000)
+    assert (list(second.offsets()), second.retry, second.start_offset) == ([2], "1", 1)
+    assert cluster.acked == []
+    known = False
+    for start in (10, 20):
+        await cluster.waiting.put([received(start + number) for number in range(5)])
+        await settle()
+    assert [ack.offset for ack in cluster.acked] == [10, 11, 12, 13, 20, 21, 22, 23], "one by one, and not tried again"
+    assert [hide.offset for hide in cluster.hidden] == [14, 24]
+    assert len(batches) == 1
     await consumer.close()
 
 

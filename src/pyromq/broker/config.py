@@ -174,7 +174,7 @@ class FilterServerSettings(Settings):
         False, "Let consumers upload filter classes, Python text that runs locked up beside the broker."
     )
     filter_class_memory: int = option(
-        256 * MB, "Address space of the process of one filter class.", unit="bytes", minimum=128 * MB
+        128 * MB, "Address space of the process of one filter class.", unit="bytes", minimum=64 * MB
     )
     filter_class_cpu_time: int = option(
         1_000, "Processor time of a filter class for one batch of messages.", unit="ms", minimum=10, maximum=60_000

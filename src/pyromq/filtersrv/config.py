@@ -20,9 +20,9 @@ class FilterServerConfig(ServerSettings):
     )
     zip_compress_level: int = option(5, "How hard.", minimum=0, maximum=9)
     fs_server_async_semaphore_value: int = option(2_048, "Pulls and uploads at a time.", minimum=1)
-    max_filter_classes: int = option(64, "Filter classes at a time; each has a process.", minimum=1, maximum=1024)
+    max_filter_classes: int = option(32, "Filter classes at a time; each has a process.", minimum=1, maximum=1024)
     filter_class_memory: int = option(
-        256 * MIB, "Address space of the process of one filter class.", unit="bytes", minimum=128 * MIB
+        128 * MIB, "Address space of the process of one filter class.", unit="bytes", minimum=64 * MIB
     )
     filter_class_cpu_time: int = option(
         1_000, "Processor time for one batch of messages.", unit="ms", minimum=10, maximum=60_000

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 FIRST_REST = 1.0
 LONGEST_REST = 60.0
 STARTS_AT_A_TIME = 2
+REPLACED = "it was replaced by another class, or is no longer used"
 
 StartWorker = Callable[[], Awaitable[Worker]]
 
@@ -59,7 +60,12 @@ class UploadedClass:
             try:
                 decided = await worker.match(messages)
             except JailError as error:
+                if self._closed:
+                    raise JailError(REPLACED) from error
                 self._failed(error)
+                raise
+            except BaseException:
+                self._worker = None  # it did not survive that
                 raise
             self._failures, self.failure = 0, ""
             return decided
@@ -73,7 +79,7 @@ class UploadedClass:
 
     async def _working(self) -> Worker:
         if self._closed:
-            raise JailError("it was replaced by another class")
+            raise JailError(REPLACED)
         if self._worker is not None:
             return self._worker
         if self._clock() < self._rests_until:
@@ -86,7 +92,7 @@ class UploadedClass:
             raise
         if self._closed:
             await worker.kill()
-            raise JailError("it was replaced by another class")
+            raise JailError(REPLACED)
         self._worker = worker
         return worker
 

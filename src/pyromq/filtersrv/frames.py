@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 LENGTH_SIZE: Final = 4
-MAX_QUESTION: Final = 48 * 1024 * 1024
+MAX_QUESTION: Final = 24 * 1024 * 1024
 """What a jail reads at a time: a batch may end with one body of `records.MAX_BODY`."""
 MAX_ANSWER: Final = 64 * 1024
 """What a jail may write in answer to one question; more is taken for a flood."""

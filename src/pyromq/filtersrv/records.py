@@ -62,7 +62,7 @@ def batches(body: bytes | bytearray | memoryview) -> Iterator[list[Candidate]]:
     size = 0
     for candidate in _candidates(memoryview(body)):
         batch.append(candidate)
-        size += len(candidate.message.body)
+        size += len(candidate.message.body) + candidate.message.store_size  # properties count, too
         if size >= BATCH_BYTES or len(batch) == BATCH_MESSAGES:
             yield batch
             batch, size = [], 0

@@ -6,6 +6,7 @@ call returns. A worker is used by one call at a time and never again after it fa
 
 import asyncio
 import contextlib
+import os
 import signal
 import sys
 from collections.abc import Coroutine, Sequence
@@ -28,9 +29,9 @@ class JailLimits:
     start: float = 30.0
 
     def command(self) -> Sequence[str]:
-        """How the jail is started: isolated from the environment, without a shell."""
+        """How the jail is started: no shell, nothing of the working folder or the user's packages."""
         return (
-            *(sys.executable, "-I", "-B", "-m", "pyromq.filtersrv.jail"),
+            *(sys.executable, "-P", "-s", "-B", "-m", "pyromq.filtersrv.jail"),
             *(str(self.memory), str(max(int(self.cpu * 1000), 1))),
         )
 
@@ -52,7 +53,7 @@ class Worker:
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.DEVNULL,
                 limit=frames.MAX_ANSWER,
-                env={},
+                env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
             )
         except OSError as error:
             raise JailError(f"no process for it could be started: {error}") from error

@@ -14,12 +14,13 @@ import pytest
 
 from pyromq.filtersrv.errors import JailError
 from pyromq.filtersrv.frames import MAX_ANSWER, FilterContext, FilterMessage, Load
+from pyromq.filtersrv.records import BATCH_BYTES, MAX_BODY
 from pyromq.filtersrv.worker import JailLimits, Worker
 from tests.integration.client.clusters import asyncio_test
 from tests.integration.filtersrv.serving import one_line
 
 MIB = 1 << 20
-LIMITS = JailLimits(memory=256 * MIB, cpu=1.0, wall=60.0, start=60.0)
+LIMITS = JailLimits(memory=128 * MIB, cpu=1.0, wall=60.0, start=60.0)
 MESSAGE = FilterMessage(topic="t", body=b'{"n": 7}', properties={"TAGS": "a", "KEYS": "k1 k2"}, message_id="id")
 
 
@@ -117,6 +118,14 @@ async def test_a_class_that_is_none_is_refused_when_loaded(source: str, reason: 
     # F-04
     with pytest.raises(JailError, match=reason):
         await verdict(source)
+
+
+@asyncio_test
+async def test_the_largest_body_fits() -> None:
+    largest = FilterMessage(topic="t", body=bytes(MAX_BODY), properties={})
+    filler = FilterMessage(topic="t", body=bytes(BATCH_BYTES), properties={})
+    async with jail(one_line(f"return len(msg.body) == {MAX_BODY}")) as worker:
+        assert await worker.match([filler, largest]) == [False, True]
 
 
 @asyncio_test

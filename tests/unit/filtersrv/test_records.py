@@ -50,7 +50,7 @@ def test_messages_of_an_inner_batch_pass_one_by_one() -> None:
 
 
 def test_questions_are_bounded_in_bytes_and_messages() -> None:
-    large = record(bytes(BATCH_BYTES // 2))
+    large = record(bytes(BATCH_BYTES // 4))
     assert [len(batch) for batch in batches(large * 5)] == [2, 2, 1]
     assert [len(batch) for batch in batches(record(b"") * (BATCH_MESSAGES + 3))] == [BATCH_MESSAGES, 3]
     assert list(batches(b"")) == []

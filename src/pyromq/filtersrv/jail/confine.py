@@ -31,6 +31,9 @@ def confine(memory: int) -> None:
     _limit(resource.RLIMIT_MEMLOCK, 0)
     with contextlib.suppress(AttributeError):
         _limit(resource.RLIMIT_MSGQUEUE, 0)
+    # The limit on processor time is a signal, which whoever started us may have switched off.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     drop_rights()
     _limit(resource.RLIMIT_NPROC, 0)
     libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

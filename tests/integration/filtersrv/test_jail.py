@@ -155,6 +155,20 @@ async def test_a_process_that_broke_out_still_meets_its_keeper(script: str, reas
     assert MAX_ANSWER < MIB
 
 
+WITHOUT_LIBRARY = """
+import runpy, sys
+sys.modules["RestrictedPython"] = None
+sys.argv[1:] = ["134217728", "1000"]
+runpy.run_module("pyromq.filtersrv.jail", run_name="__main__")
+"""
+
+
+@asyncio_test
+async def test_without_the_library_it_is_said_what_to_install() -> None:
+    with pytest.raises(JailError, match=r"pip install 'pyromq\[filters\]'"):
+        await Worker.start(LIMITS, [sys.executable, "-c", WITHOUT_LIBRARY])
+
+
 ATTEMPTS = """
 import ctypes, json, mmap, os, resource, signal, socket, sys, threading
 from pyromq.filtersrv.jail.confine import confine

@@ -27,7 +27,8 @@ def main() -> None:
             codecs.lookup(codec)
         confine(memory)
     except ImportError as error:
-        _write(Answer(error=INSTALL if error.name == "RestrictedPython" else str(error)))
+        missing = (error.name or "").startswith("RestrictedPython")
+        _write(Answer(error=INSTALL if missing else f"the jail cannot be built: {error}"))
         return
     except Exception as error:  # noqa: BLE001 - whatever it is, the keeper must know
         _write(Answer(error=f"the jail cannot be closed: {type(error).__name__}: {error}"))

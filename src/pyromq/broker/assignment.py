@@ -103,6 +103,12 @@ class RequestModes:
         self._table.setdefault(mode.topic, {})[mode.consumer_group] = mode
         self._persist()
 
+    def replace_all(self, table: MessageRequestModeTable) -> None:
+        """Take over a master's table."""
+        if table.message_request_mode_map != self._table:
+            self._table = table.message_request_mode_map
+            self._persist()
+
     def forget_topic(self, topic: str) -> None:
         """Drop what was set for a topic."""
         if self._table.pop(topic, None) is not None:

@@ -14,6 +14,7 @@ from pyromq.broker.admin.clients import ClientAdmin
 from pyromq.broker.admin.groups import GroupAdmin
 from pyromq.broker.admin.info import BrokerAdmin
 from pyromq.broker.admin.offsets import OffsetAdmin
+from pyromq.broker.admin.replication import ReplicationAdmin
 from pyromq.broker.admin.topics import TopicAdmin
 from pyromq.broker.assignment import Assignments, RequestModes
 from pyromq.broker.checkback import CheckBack
@@ -39,6 +40,9 @@ from pyromq.broker.pop.wiring import pop_parts
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
+from pyromq.broker.replication.following import follow_master
+from pyromq.broker.replication.master import ReplicationPort
+from pyromq.broker.replication.slave import MasterLink
 from pyromq.broker.replies import Replies
 from pyromq.broker.routes import TopicRoutes
 from pyromq.broker.send import Sender
@@ -51,7 +55,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
-from pyromq.store import Dispatch, MessageStore
+from pyromq.store import BrokerRole, Dispatch, MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -59,6 +63,7 @@ STOP_GRACE = 5.0
 PARK_TICK = 0.1
 CHECK_TICK = 0.2
 STORE_TICK = 0.1
+REPLICATION_TICK = 0.1
 SCAN_INTERVAL = 10.0
 LAGGARD_INTERVAL = 180.0
 FREE_PORT_TRIES = 50
@@ -117,10 +122,13 @@ class Broker:
         self.filters = Filters(config, clock)
         self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
         self.timers = Timers()
+        self.replicas = ReplicationPort(config, clock)
         self.day_totals = DayTotals(clock, self._message_totals)
         self.runtime_sources: list[Callable[[], dict[str, object]]] = []
         self.followers: dict[str, Callable[[Dispatch], None]] = {}
         """Parts that follow a topic of the broker itself, told about each message in it."""
+        self.link: MasterLink | None = None
+        """A slave's connection to its master."""
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
@@ -187,6 +195,7 @@ class Broker:
         undo.callback(self._save)
         self.client = Client({})
         undo.push_async_callback(self.client.close)
+        undo.push_async_callback(self.replicas.stop)
         self._address = await self._listen()
         undo.push_async_callback(self.server.stop, STOP_GRACE)
         self.store.store_host = Host(await numeric_host(self._address.host), self._address.port)
@@ -203,10 +212,20 @@ class Broker:
         self._begin_periodic_work()
         undo.push_async_callback(self.registration.unregister)
         await self.registration.start()
+        self._replicate()
         self._keep_filter_servers()
         await self._start_http()
         self.timers.soon(check_reachable(self._address))
         log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
+
+    def _replicate(self) -> None:
+        """Serve slaves, or follow a master."""
+        if self.config.broker_role is BrokerRole.SLAVE:
+            link = self.link = follow_master(self, self._undo)
+            self.puller.master_alive = lambda: link.connected
+        else:
+            self.runtime_sources.append(self.replicas.runtime)
+            self.timers.every(REPLICATION_TICK, self.replicas.tick)
 
     def _keep_filter_servers(self) -> None:
         if self.config.filter_server_nums:
@@ -239,13 +258,14 @@ class Broker:
 
     def _identity(self, address: Address) -> Identity:
         config = self.config
-        ha_address = Address(config.replication_host or address.host, address.port + 1)
+        ha_port = self.replicas.address.port if self.replicas.address is not None else address.port + 1
+        ha_address = Address(config.replication_host or address.host, ha_port)
         return Identity(config.broker_cluster_name, config.broker_name, config.broker_id, str(address), str(ha_address))
 
     async def _listen(self) -> Address:
-        """Bind the main port and the fast one two below it; returns what clients are told.
+        """Bind the main port, the fast one two below it and a master's for slaves above; returns what clients are told.
 
-        Whether the port below a free one is free too shows only when it is tried.
+        Whether the ports beside a free one are free too shows only when it is tried.
         """
         config = self.config
         tls, limits = config.server_tls(), config.limits()
@@ -255,6 +275,8 @@ class Broker:
                 bound = await self._bind(config.listen_port, self._handlers)
                 if config.fast_listen:
                     await self._bind(bound.port - 2, self._fast_handlers)
+                if config.broker_role is not BrokerRole.SLAVE:
+                    await self._bind_replication(config.ha_listen_port or bound.port + 1)
                 break
             except ConnectError:
                 await self.server.stop(0)
@@ -271,14 +293,22 @@ class Broker:
                 "fastListen=false, the port two below it)"
             ) from error
 
+    async def _bind_replication(self, port: int) -> None:
+        try:
+            await self.replicas.listen(self.config.host, port, self.store)
+        except (OSError, OverflowError) as error:
+            raise ConnectError(
+                f"cannot listen on {self.config.host}:{port}, the port for slaves: {error} (set haListenPort)"
+            ) from error
+
     def _open_doors(self) -> None:
         """Build the parts that answer requests and let them."""
         config, store, clock = self.config, self.store, self.clock
-        self.durability = Durability(store)
+        self.durability = Durability(store, self.replicas.waits)
         self.laggards = Laggards(config, self.groups, self.offsets, store)
         ids = UniqueIdGenerator(store.store_host.ip, os.getpid(), secrets.randbits(32), clock)
         self.sender = Sender(config, self.topics, store, self.durability, self.stats, ids, clock)
-        puller = Puller(
+        self.puller = Puller(
             config,
             self.topics,
             self.groups,
@@ -297,7 +327,7 @@ class Broker:
         self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
             self.sender,
-            puller,
+            self.puller,
             self.heartbeats,
             requests,
             Queries(config, store),
@@ -314,6 +344,7 @@ class Broker:
             ClientAdmin(self),
             OffsetAdmin(self),
             BrokerAdmin(self),
+            ReplicationAdmin(self),
             Replies(config, self.sender, self.producers, store, clock),
             transactions,
             retries,
@@ -349,7 +380,8 @@ class Broker:
         every(SCAN_INTERVAL, self.day_totals.tick)
         every(SCAN_INTERVAL, self.filters.persist)
         every(SCAN_INTERVAL, self.filter_servers.drop_silent)
-        every(LAGGARD_INTERVAL, self.laggards.stop_them)
+        if config.broker_role is not BrokerRole.SLAVE:
+            every(LAGGARD_INTERVAL, self.laggards.stop_them)
         every(PARK_TICK, self.park.tick)
         every(STORE_TICK, self.store.tick)
 

@@ -278,6 +278,43 @@ class StoreSettings(Settings):
 
 
 @settings
+class ReplicationSettings(Settings):
+    """Replication."""
+
+    ha_listen_port: int = option(
+        0, "Port that slaves connect to; 0: the one above listenPort.", minimum=0, maximum=65535
+    )
+    ha_master_address: Address = option("", "Where a slave finds it; empty: the name servers know.")
+    ha_transfer_batch_size: int = option(
+        32 * KB, "Bytes of the log sent at a time.", unit="bytes", minimum=64, maximum=4 * MB
+    )
+    ha_send_heartbeat_interval: int = option(
+        5_000, "Silence after which a sign of life is sent.", unit="ms", minimum=10
+    )
+    ha_housekeeping_interval: int = option(20_000, "Silence after which the other is given up.", unit="ms", minimum=100)
+    ha_max_gap_not_in_sync: int = option(
+        256 * MB, "Bytes behind which a slave still counts as in sync.", unit="bytes", minimum=0, reloadable=True
+    )
+    sync_from_last_file: bool = option(False, "Give an empty slave the newest file only, not the whole log.")
+    slave_timeout: int = option(
+        3_000, "How long a SYNC_MASTER waits for slaves.", unit="ms", minimum=1, reloadable=True
+    )
+    in_sync_replicas: int = option(
+        0,
+        "Copies, its own included, before a SYNC_MASTER acknowledges; 0: 2 of them, 1: it does not wait.",
+        minimum=0,
+        maximum=64,
+        reloadable=True,
+    )
+    min_in_sync_replicas: int = option(
+        1, "To how many copies it may fall back.", minimum=1, maximum=64, reloadable=True
+    )
+    enable_auto_in_sync_replicas: bool = option(
+        False, "Fall back to as many copies as there are slaves in sync.", reloadable=True
+    )
+
+
+@settings
 class RetentionSettings(Settings):
     """Retention."""
 
@@ -321,6 +358,7 @@ class UnsupportedSettings(Settings):
 class BrokerConfig(
     UnsupportedSettings,
     RetentionSettings,
+    ReplicationSettings,
     StoreSettings,
     ClientSettings,
     PopSettings,
@@ -346,6 +384,8 @@ class BrokerConfig(
         for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
             if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", name):
                 raise ConfigError(f"{key} = {name!r} may hold letters, digits and %|_- only, 1 to 127 of them")
+        if self.in_sync_replicas and self.min_in_sync_replicas > self.in_sync_replicas:
+            raise ConfigError(f"minInSyncReplicas is {self.min_in_sync_replicas}, above inSyncReplicas")
         if self.advertised_host in WILDCARDS - {""}:
             raise ConfigError(f"brokerIP1 = {self.advertised_host} is no address a client can connect to; name one")
 

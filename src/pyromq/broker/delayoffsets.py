@@ -45,6 +45,11 @@ class DelayOffsets:
         """The table as it is sent to slaves and persisted."""
         return DelayOffsetTable(offset_table=dict(self.items()), data_version=self.version)
 
+    def replace_all(self, table: DelayOffsetTable) -> None:
+        """Take over a master's table."""
+        self._table = dict(table.offset_table)
+        self.version = table.data_version or self.version
+
     def persist(self, table: DelayOffsetTable) -> None:
         """Write the file, unless it says the same already. Raises OSError."""
         text = table.pretty()

@@ -3,6 +3,8 @@
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Protocol
 
 from pyromq.protocol.properties import Property
 from pyromq.store import MessageStore, PutResult, PutStatus
@@ -14,21 +16,43 @@ Safe = Callable[[PutStatus], None]
 """Told PUT_OK once the message is safe, or which wait ran out."""
 
 
+class Replicas(Protocol):
+    """The slaves of a broker, as far as senders wait for them."""
+
+    @property
+    def wanted(self) -> bool: ...
+    def wait(self, end: int, done: Safe) -> None: ...
+
+
 class Durability:
     """Waits on behalf of whoever put a message."""
 
-    def __init__(self, store: MessageStore) -> None:
+    def __init__(self, store: MessageStore, replicas: Replicas | None = None) -> None:
         self._store = store
+        self._replicas = replicas
         self._sync_flush = store.config.sync_flush
 
     def needed(self, properties: Mapping[str, str]) -> bool:
         """Whether a message with these properties is acknowledged only after a wait."""
-        return self._sync_flush and properties.get(Property.WAIT, "true") != "false"
+        if not self._sync_flush and (self._replicas is None or not self._replicas.wanted):
+            return False
+        return properties.get(Property.WAIT, "true") != "false"
 
     def wait(self, result: PutResult, done: Safe) -> None:
         """Call `done` once the message is safe or the wait is over."""
+        replicas = self._replicas
+        if replicas is not None and replicas.wanted and result.stored:
+            done = partial(self._flushed, replicas, result.end, done)
         if not self._store.when_durable(result, done):
             done(result.status)
+
+    @staticmethod
+    def _flushed(replicas: Replicas, end: int, done: Safe, status: PutStatus) -> None:
+        """What is not on this disk is not sent to any other: there is nothing to wait for then."""
+        if status is PutStatus.PUT_OK:
+            replicas.wait(end, done)
+        else:
+            done(status)
 
     async def reached(self, offset: int) -> bool:
         """Wait until everything in the log below an offset is on disk; False if it takes too long."""

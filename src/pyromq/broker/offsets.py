@@ -126,6 +126,17 @@ class ConsumerOffsets:
         self.version = table.data_version or self.version
         self._dirty = True
 
+    def merge(self, table: ConsumerOffsetTable) -> None:
+        """Take over what a master knows; what only this broker knows stays."""
+        for key, queues in table.offset_table.items():
+            known = self._table.get(key)
+            if known is None:
+                known = self._table[key] = {}
+            if any(known.get(queue_id) != offset for queue_id, offset in queues.items()):
+                known.update(queues)
+                self._dirty = True
+        self.version = table.data_version or self.version
+
     def persist(self) -> None:
         """Write the file, if anything changed since the last time. Blocks. Raises OSError."""
         if self._dirty:

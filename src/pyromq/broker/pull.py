@@ -31,6 +31,7 @@ SUSPEND = 2
 SUBSCRIPTION = 4
 LITE = 16
 
+MASTER_ID = 0
 MAX_HOLD_MS = 120_000
 
 _CODES = {
@@ -43,6 +44,9 @@ _CODES = {
     GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
+
+_AHEAD = frozenset({GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
+"""The consumer is where this broker is not yet, if it lags behind."""
 
 Answer = Command | list[bytes | memoryview]
 
@@ -90,6 +94,8 @@ class Puller:
         self._filters = filters
         self._stats = stats
         self._clock = clock
+        self.master_alive: Callable[[], bool] = lambda: False
+        """On a slave: whether consumers are better off with its master."""
 
     @property
     def _lags_behind(self) -> bool:
@@ -122,10 +128,17 @@ class Puller:
             tag_filter=pull.filter.entry,
             record_filter=pull.filter.record,
         )
-        if may_park and self._code(header, result) == ResponseCode.PULL_NOT_FOUND:
+        if may_park and self._waits(self._code(header, result), result):
             self._suspend(pull)
             return None
         return self._answer(pull, result)
+
+    def _waits(self, code: ResponseCode, result: GetResult) -> bool:
+        """Whether to hold a pull: there may be more here soon, and nowhere else now."""
+        if self._config.broker_role is BrokerRole.SLAVE and self.master_alive():
+            return False
+        ahead = self._lags_behind and result.status in _AHEAD
+        return code == ResponseCode.PULL_NOT_FOUND or ahead
 
     def _suspend(self, pull: _Pull) -> None:
         header = pull.header
@@ -164,6 +177,10 @@ class Puller:
         if code == ResponseCode.PULL_OFFSET_MOVED and self._lags_behind:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             suggestion = pull.group.broker_id
+        if self._config.broker_role is BrokerRole.SLAVE and not result.suggest_slave and self.master_alive():
+            suggestion = MASTER_ID
+            if code != ResponseCode.SUCCESS:
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
         answer = PullMessageResponseHeader(
             suggest_which_broker_id=suggestion,
             next_begin_offset=result.next_offset,

@@ -72,7 +72,7 @@ class Registration:
         self._config = config
         self._client = client
         self._topics = topics
-        self._identity = identity
+        self.identity = identity
         self._desks = [_Desk(address) for address in config.namesrv_addr]
         self._tasks: list[asyncio.Task[None]] = []
         self.filter_servers: list[str] = []
@@ -98,6 +98,11 @@ class Registration:
         for desk in self._desks:
             desk.changed.update(topics)
             desk.wake.set()
+
+    def ask_again(self) -> None:
+        """Register everything again soon; the answers tell a slave who its master is."""
+        for desk in self._desks:
+            desk.ask_for_all()
 
     def announce_filter_servers(self, addresses: list[str]) -> None:
         """Tell the name servers soon which filter servers there are."""
@@ -149,7 +154,7 @@ class Registration:
 
     async def _send(self, address: str, body: bytes) -> str | None:
         """Why it failed, None when it did not."""
-        identity = self._identity
+        identity = self.identity
         header = RegisterBrokerHeader(
             broker_name=identity.name,
             broker_addr=identity.address,
@@ -172,13 +177,14 @@ class Registration:
 
     def _take(self, answer: Command) -> None:
         header = answer.header(RegisterBrokerResponseHeader)
-        if self._identity.broker_id != 0:
-            self.master = MasterAddress(header.master_addr or "", header.ha_server_addr or "")
+        if self.identity.broker_id != 0 and header.master_addr and header.ha_server_addr:
+            # The last one known stays: another name server may have lost it, or the master may come back.
+            self.master = MasterAddress(header.master_addr, header.ha_server_addr)
         if answer.body:
             self._topics.mark_ordered(KVTable.decode(answer.body).table)
 
     async def _unregister_from(self, address: str) -> None:
-        identity = self._identity
+        identity = self.identity
         header = UnregisterBrokerHeader(
             broker_name=identity.name,
             broker_addr=identity.address,

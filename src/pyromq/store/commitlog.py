@@ -64,6 +64,14 @@ class CommitLog:
         self.limit = -1
         return zeroed
 
+    def clear(self) -> None:
+        """Delete every file; the log may go on at the start of any file."""
+        if self._worker is not None:
+            self._worker.submit(int).result()
+        self.files.destroy()
+        self.last = None
+        self.limit = -1
+
     def room(self, size: int) -> MappedFile:
         """The file, with blocks reserved, whose `position` is where a record of `size` bytes goes now.
 

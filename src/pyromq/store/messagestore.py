@@ -234,6 +234,10 @@ class MessageStore:
         )
         return True
 
+    def when_flushed(self, offset: int, done: Callable[[bool], None]) -> None:
+        """Call `done` in the owner's thread, with whether everything below an offset of the log is on disk."""
+        self._flusher.when_flushed(offset, done)
+
     def wait_durable(self, result: PutResult, timeout: float | None = None) -> PutResult:
         """Block until the message is on disk, whatever the flush type; sets the status if it takes too long."""
         if result.stored and not self._flusher.wait(result.end, timeout or self.config.sync_flush_timeout / 1000):
@@ -465,6 +469,23 @@ class MessageStore:
             self.commit_log.truncate(offset)
             self._flusher.reset(offset)
         self._appender.forget()
+
+    def discard(self) -> None:
+        """Forget every message: for a slave whose next bytes its master no longer has. Offsets of queues go on.
+
+        The queues go first: a crash in between leaves a log from which they are made again.
+        """
+        self._check_open()
+        with self._flusher.hold:
+            self._dispatcher.forget(0)
+            for topic in self.queues.topics():
+                self.queues.delete(topic)
+            if self.index is not None:
+                self.index.truncate_to(0)
+            self.commit_log.clear()
+            self._flusher.reset(0)
+        self._appender.forget()
+        self._upkeep.save_soon()
 
     def _follow(self) -> None:
         """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""

@@ -1,0 +1,111 @@
+"""What a slave checks before it writes: whole records, in their place, with the right checksum.
+
+A master cuts its blocks anywhere, so the beginning of a record waits here until the rest has come. Invariant: what
+`take` returns ends where a record ends, or within the filler behind the last record of a file.
+"""
+
+from struct import Struct
+from zlib import crc32
+
+from pyromq.protocol import sysflag
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.record import MAGIC_BLANK, MAGIC_V1, RecordError, check_record
+from pyromq.store.plain import BODY, FACTS, MIN_SIZE
+
+MAX_RECORD = 64 << 20
+_HEAD = Struct(">ii")
+
+
+class RecordStream:
+    """Checks the bytes of a log from `position` on, which is where a record begins."""
+
+    def __init__(self, position: int, file_size: int) -> None:
+        self.position = position
+        """Everything below was handed out."""
+        self._file_size = file_size
+        self._pending = bytearray()
+        self._filler = 0
+
+    @property
+    def end(self) -> int:
+        """Where the next bytes belong."""
+        return self.position + len(self._pending)
+
+    def take(self, data: bytes) -> bytes:
+        """Add bytes; returns those, from `position` on, that may be written. Raises MessageError.
+
+        What was sound before a fault is lost with it: the caller starts over from what it has written.
+        """
+        pending = self._pending
+        pending += data
+        size = self._sound()
+        self.position += size
+        sound = bytes(memoryview(pending)[:size])
+        del pending[:size]
+        return sound
+
+    def _sound(self) -> int:
+        """How many of the pending bytes are whole records or filler."""
+        pending = self._pending
+        limit = len(pending)
+        at = 0
+        with memoryview(pending) as view:
+            while at < limit:
+                if self._filler:
+                    skipped = min(self._filler, limit - at)
+                    self._filler -= skipped
+                    at += skipped
+                    continue
+                size = self._record(view, at, limit)
+                if not size:
+                    break
+                at += size
+        return at
+
+    def _record(self, view: memoryview, at: int, limit: int) -> int:
+        """The size of the record at a place, 0 when it is not complete. A blank counts its head; filler follows."""
+        left = limit - at
+        if left < _HEAD.size:
+            return 0
+        size, magic = _HEAD.unpack_from(view, at)
+        place = self.position + at
+        room = self._file_size - place % self._file_size
+        if magic == MAGIC_BLANK:
+            if size != room:
+                raise MessageError(
+                    f"the file ends after {size} bytes at {place}, here it has {room} left: "
+                    "mappedFileSizeCommitLog must be what the master has"
+                )
+            self._filler = size - _HEAD.size
+            return _HEAD.size
+        if not MIN_SIZE <= size <= min(room - _HEAD.size, MAX_RECORD):
+            raise MessageError(f"no record begins at {place}: {size} bytes where {room} are left in the file")
+        if size > left:
+            return 0
+        if not _is_plain(view, at, size, magic, place):
+            self._check(view, at, size, place)
+        return int(size)
+
+    @staticmethod
+    def _check(view: memoryview, at: int, size: int, place: int) -> None:
+        try:
+            found = check_record(view, at, at + size, verify_crc=True)
+        except RecordError as error:
+            raise MessageError(f"the record for {place} is damaged: {error}") from error
+        physical = getattr(found, "physical_offset", -1)
+        if physical != place:
+            raise MessageError(f"the record for {place} says it belongs to {physical}")
+
+
+def _is_plain(view: memoryview, at: int, size: int, magic: int, place: int) -> bool:
+    """The quick way for nearly all records; False means that a closer look is needed, not that it is damaged."""
+    _, _, crc, _, _, physical, sys_flag, _, body_size = FACTS.unpack_from(view, at)
+    topic_at = at + BODY + body_size
+    end = at + size
+    if magic != MAGIC_V1 or physical != place or sys_flag & sysflag.HOSTS_MASK or body_size < 0 or topic_at + 3 > end:
+        return False
+    text_at = topic_at + view[topic_at] + 3
+    if text_at > end or view[text_at - 2] << 8 | view[text_at - 1] != end - text_at:
+        return False
+    checksum: int = crc
+    return crc32(view[at + BODY : topic_at]) & 0x7FFFFFFF == checksum

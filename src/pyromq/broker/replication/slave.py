@@ -1,0 +1,261 @@
+"""The slave's side: connect to the master, check what comes, write it, say how far it is; again whenever that ends.
+
+What is reported is on disk if this slave flushes synchronously. Nothing unchecked is written, and nothing is cut off:
+a slave whose log is not the master's stops following and says so, for it may hold the better copy.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, cast
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.replication.records import RecordStream
+from pyromq.broker.replication.wire import REPORT, Blocks
+from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies import HAClientInfo, HARuntimeInfo
+from pyromq.remoting import Address
+from pyromq.store import MessageStore
+
+log = logging.getLogger(__name__)
+
+PAUSE = 1.0
+"""Between two attempts to connect."""
+CONNECT_TIMEOUT = 5.0
+FLUSH_TIMEOUT = 30.0
+LOOK_AGAIN = 0.02
+
+
+class MasterLog(NamedTuple):
+    """Where the master's log begins and ends."""
+
+    begin: int
+    end: int
+
+
+class Astray(PyroMQError):  # noqa: N818 - the name says what happened
+    """This log is not the beginning of the master's."""
+
+
+class _Session(asyncio.Protocol):
+    """One connection to the master. `ended` is done, with the reason, once it is over."""
+
+    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], first_report: int) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._first_report = first_report
+        self._blocks = Blocks()
+        self._records: RecordStream | None = None
+        if store.max_physical_offset:
+            self._records = RecordStream(store.max_physical_offset, store.commit_log.file_size)
+        self._transport: asyncio.Transport | None = None
+        self._flushing = False
+        self._reported = -1
+        self.received = 0
+        self.heard = self.told = clock()
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)
+        self._report(self._first_report)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        if not self.ended.done():
+            self.ended.set_result(str(error) if error is not None else "the master closed the connection")
+
+    def close(self, reason: str) -> None:
+        """End it."""
+        if not self.ended.done():
+            self.ended.set_result(reason)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self.ended.done():
+            return
+        self.heard = self._clock()
+        self.received += len(data)
+        try:
+            for offset, block in self._blocks.feed(data):
+                self._take(offset, block)
+        except (PyroMQError, OSError) as error:
+            self.close(str(error))
+            return
+        self._acknowledge()
+
+    def _take(self, offset: int, block: bytes) -> None:
+        records = self._records
+        if records is None:
+            if not block:
+                return
+            records = self._records = RecordStream(offset, self._store.commit_log.file_size)
+        if offset != records.end:
+            raise Astray(f"the master sends from {offset} on, but this log goes on at {records.end}")
+        place = records.position
+        sound = records.take(block)
+        if sound:
+            self._store.append_raw(place, sound)
+
+    def _acknowledge(self) -> None:
+        """Report what is written, once it is as safe as this slave's flush type has it."""
+        end = self._store.max_physical_offset
+        if end <= self._reported:
+            return
+        if self._store.confirm_offset >= end:
+            self._report(end)
+        elif not self._flushing:
+            self._flushing = True
+            self._store.when_flushed(end, self._flushed)
+
+    def _flushed(self, on_disk: bool) -> None:
+        self._flushing = False
+        if self._store.confirm_offset > self._reported:
+            self._report(self._store.confirm_offset)
+        if on_disk:
+            self._acknowledge()  # more may have come meanwhile; after a failure the next tick looks again
+
+    def _report(self, offset: int) -> None:
+        self._reported = offset
+        self.told = self._clock()
+        if self._transport is not None:
+            self._transport.write(REPORT.pack(offset))
+
+    def tick(self, now: int) -> None:
+        """Signs of life; and the end when the master gives none."""
+        if now - self.heard > self._config.ha_housekeeping_interval:
+            self.close(f"nothing heard for {self._config.ha_housekeeping_interval} ms")
+        elif now - self.told >= self._config.ha_send_heartbeat_interval:
+            self._report(self._store.confirm_offset if self._records is not None else self._first_report)
+        else:
+            self._acknowledge()
+
+
+class MasterLink:
+    """Follows a master from `start` to `stop`.
+
+    `find_master` gives the address of its replication port, empty while it is not known. `master_log` asks the master
+    where its log begins and ends, None when it does not answer. `agrees` compares the end of both logs.
+    """
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        clock: Callable[[], int],
+        find_master: Callable[[], str],
+        master_log: Callable[[], Awaitable[MasterLog | None]],
+        agrees: Callable[[], Awaitable[bool]],
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._clock = clock
+        self._find_master = find_master
+        self._master_log = master_log
+        self._agrees = agrees
+        self._session: _Session | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._trouble = ""
+        self.address = ""
+        """Where the master was last found."""
+
+    @property
+    def connected(self) -> bool:
+        """Whether the master is there, as far as is known."""
+        return self._session is not None
+
+    def start(self) -> None:
+        """Begin to follow."""
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def stop(self) -> None:
+        """Follow no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    def tick(self) -> None:
+        """Whatever is due; a few times a second."""
+        if self._session is not None:
+            self._session.tick(self._clock())
+
+    def status(self) -> HARuntimeInfo:
+        """For GET_BROKER_HA_STATUS."""
+        session = self._session
+        info = HAClientInfo(master_addr=self.address, max_offset=self._store.max_physical_offset)
+        if session is not None:
+            info.last_read_timestamp, info.last_write_timestamp = session.heard, session.told
+        return HARuntimeInfo(master=False, ha_client_runtime_info=info)
+
+    def runtime(self) -> dict[str, object]:
+        """For the runtime information."""
+        return {"haMasterAddress": self.address, "haConnected": self.connected, "haTrouble": self._trouble}
+
+    async def _follow(self) -> None:
+        while True:
+            self.address = self._find_master() or self.address
+            if self.address:
+                try:
+                    reason = await self._one_session(Address.parse(self.address))
+                except (PyroMQError, OSError, TimeoutError) as error:
+                    reason = str(error) or type(error).__name__
+                except Exception:
+                    log.exception("following the master failed")
+                    reason = "an internal error, see the log"
+                if reason != self._trouble:
+                    log.warning("not following the master at %s: %s; trying again and again", self.address, reason)
+                self._trouble = reason
+            await asyncio.sleep(PAUSE)
+
+    async def _one_session(self, address: Address) -> str:
+        """Connect and follow; returns why it ended."""
+        first_report = await self._prepare()
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            _, session = await loop.create_connection(
+                lambda: _Session(self._config, self._store, self._clock, first_report), address.host, address.port
+            )
+        log.info("following the master at %s from %d on", address, first_report)
+        self._session, self._trouble = session, ""
+        try:
+            return await session.ended
+        finally:
+            self._session = None
+            session.close("this slave stops")
+
+    async def _prepare(self) -> int:
+        """See that this log is the beginning of the master's, and return what to report first. Raises Astray."""
+        store = self._store
+        async with asyncio.timeout(FLUSH_TIMEOUT):
+            while store.confirm_offset < store.max_physical_offset:
+                store.when_flushed(store.max_physical_offset, lambda _on_disk: None)
+                await asyncio.sleep(LOOK_AGAIN)
+        master = await self._master_log()
+        own = store.max_physical_offset
+        if master is None:
+            return own
+        if own and own < master.begin:
+            log.warning(
+                "this slave was away too long: its log ends at %d and its master's begins at %d. All it has is "
+                "dropped, and it starts over with what the master has",
+                own,
+                master.begin,
+            )
+            store.discard()
+            own = 0
+        if own == 0:
+            return 0 if self._config.sync_from_last_file else master.begin
+        if own > master.end:
+            raise Astray(
+                f"this log ends at {own}, the master's already at {master.end}: the master lost messages, or is not "
+                "the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's store"
+            )
+        if not await self._agrees():
+            raise Astray(
+                "the last message here is not the one the master has in its place: the master lost messages, or is "
+                "not the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's "
+                "store"
+            )
+        return own

@@ -1,0 +1,88 @@
+"""Messages that are acknowledged only once enough slaves have them. No I/O; times are passed in.
+
+Waits are answered in the order of the log. One that starts with too few slaves near enough ends at once.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.replication.follower import Follower
+from pyromq.store import BrokerRole, PutStatus
+
+Done = Callable[[PutStatus], None]
+
+DEFAULT_REPLICAS = 2
+"""Of a SYNC_MASTER that was not told: itself and one more."""
+
+
+class _Wait(NamedTuple):
+    end: int
+    copies: int
+    deadline: int
+    done: Done
+
+
+class ReplicaWaits:
+    """`followers` gives the slaves that are connected now."""
+
+    def __init__(
+        self, config: BrokerConfig, clock: Callable[[], int], followers: Callable[[], Collection[Follower]]
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._followers = followers
+        self._waiting: deque[_Wait] = deque()
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether messages have to wait at all."""
+        config = self._config
+        return config.broker_role is BrokerRole.SYNC_MASTER and (config.in_sync_replicas or DEFAULT_REPLICAS) > 1
+
+    def copies(self, in_sync: int) -> int:
+        """How many slaves must have a message while `in_sync` of them are near enough."""
+        config = self._config
+        replicas = config.in_sync_replicas or DEFAULT_REPLICAS
+        if config.enable_auto_in_sync_replicas:
+            replicas = max(min(replicas, in_sync + 1), config.min_in_sync_replicas)
+        return replicas - 1
+
+    def wait(self, end: int, done: Done) -> None:
+        """Tell `done` once enough slaves have everything below `end`: PUT_OK, or why not."""
+        config = self._config
+        near = [follower for follower in self._followers() if follower.in_sync(config.ha_max_gap_not_in_sync)]
+        copies = self.copies(len(near))
+        if sum(follower.ack >= end for follower in near) >= copies:
+            done(PutStatus.PUT_OK)
+        elif len(near) < copies:
+            done(PutStatus.SLAVE_NOT_AVAILABLE)
+        elif len(self._waiting) >= config.max_flush_waiters:
+            done(PutStatus.FLUSH_SLAVE_TIMEOUT)
+        else:
+            self._waiting.append(_Wait(end, copies, self._clock() + config.slave_timeout, done))
+
+    def advance(self) -> None:
+        """Slaves reported: answer what is copied often enough."""
+        waiting = self._waiting
+        if not waiting:
+            return
+        acks = sorted((follower.ack for follower in self._followers()), reverse=True)
+        while waiting and waiting[0].copies <= len(acks) and acks[waiting[0].copies - 1] >= waiting[0].end:
+            waiting.popleft().done(PutStatus.PUT_OK)
+
+    def expire(self, now: int) -> None:
+        """Give up the waits whose time is over."""
+        waiting = self._waiting
+        while waiting and waiting[0].deadline <= now:
+            waiting.popleft().done(PutStatus.FLUSH_SLAVE_TIMEOUT)
+
+    def end_all(self) -> None:
+        """The broker stops: nobody will report any more."""
+        waiting, self._waiting = self._waiting, deque()
+        for each in waiting:
+            each.done(PutStatus.FLUSH_SLAVE_TIMEOUT)

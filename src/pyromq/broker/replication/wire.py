@@ -1,0 +1,61 @@
+"""Bytes between master and slave. No I/O, no clock.
+
+slave → master: int64, the end of the slave's log. It is greeting, acknowledgement and sign of life in one.
+master → slave: int64 physical offset, int32 n, then n bytes of the log; n = 0 is a sign of life.
+"""
+
+from struct import Struct
+from typing import Final
+
+from pyromq.protocol.errors import FrameError
+
+REPORT: Final = Struct(">q")
+BLOCK_HEAD: Final = Struct(">qi")
+MAX_BLOCK: Final = 16 << 20
+"""Far above what any master sends; a longer one is not a block."""
+
+Block = tuple[int, bytes]
+"""Where it begins in the log, and its bytes."""
+
+
+class Reports:
+    """What a slave sends. Only the newest counts."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+
+    def feed(self, data: bytes) -> int | None:
+        """The newest report that is complete, None without one."""
+        data = self._rest + data
+        whole = len(data) - len(data) % REPORT.size
+        self._rest = data[whole:]
+        if not whole:
+            return None
+        (offset,) = REPORT.unpack_from(data, whole - REPORT.size)
+        return int(offset)
+
+
+class Blocks:
+    """What a master sends."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Block]:
+        """The blocks that are complete. Raises FrameError for a length that no master sends."""
+        buffer = self._buffer
+        buffer += data
+        blocks: list[Block] = []
+        at, end = 0, len(buffer)
+        while end - at >= BLOCK_HEAD.size:
+            offset, size = BLOCK_HEAD.unpack_from(buffer, at)
+            if offset < 0 or not 0 <= size <= MAX_BLOCK:
+                raise FrameError(f"a block of {size} bytes for the offset {offset}: this is not a replication port")
+            begin = at + BLOCK_HEAD.size
+            if end - begin < size:
+                break
+            at = begin + size
+            blocks.append((offset, bytes(memoryview(buffer)[begin:at])))
+        if at:
+            del buffer[:at]
+        return blocks

@@ -72,6 +72,7 @@ async def test_connections_are_listed(tmp_path: Path) -> None:
         assert producer.client_addr.startswith("127.0.0.1:")
         everybody = ProducerTable.decode((await peer.call(RequestCode.GET_ALL_PRODUCER_INFO)).body).data
         assert [each.client_id for each in everybody["p"]] == ["c1"]
+        assert everybody["p"][0].remote_ip.startswith("/127.0.0.1:")
         nobody = await peer.call(
             RequestCode.GET_CONSUMER_CONNECTION_LIST, GetConsumerConnectionListHeader(consumer_group="no")
         )

@@ -170,6 +170,8 @@ async def test_queue_entries(tmp_path: Path) -> None:
         page = ConsumeQueuePage.decode((await entries()).body)
         assert (page.min_queue_index, page.max_queue_index) == (0, 3)
         assert [row.tags_code for row in page.queue_data or []] == [97, 98, 97]
+        assert not any(row.eval for row in page.queue_data), "there is no filter that could let them pass"
+        assert page.filter_data is None
         page = ConsumeQueuePage.decode((await entries(index=2, count=2**31 - 1)).body)
         assert len(page.queue_data or []) == 1
         assert not ConsumeQueuePage.decode((await entries(index=-5, count=-5)).body).queue_data
@@ -180,6 +182,7 @@ async def test_queue_entries(tmp_path: Path) -> None:
         await peer.heartbeat("c1", consumer=consumer)
         page = ConsumeQueuePage.decode((await entries(consumer_group="g")).body)
         assert [row.eval for row in page.queue_data or []] == [False, True, False]
+        assert page.filter_data == "null"
         for topic, queue in (("missing", 0), ("orders", 9), ("../x", 0), (None, None)):
             assert (await entries(topic=topic, queue_id=queue)).code == ResponseCode.SYSTEM_ERROR
 

@@ -87,7 +87,7 @@ class ClientAdmin:
                     client_id=member.client_id,
                     language=_language(member),
                     last_update_timestamp=member.last_seen,
-                    remote_ip=str(member.connection.peer),
+                    remote_ip=f"/{member.connection.peer}",  # Java's way to show an address, and mqadmin's
                     version=member.version,
                 )
                 for member in members

@@ -107,7 +107,7 @@ class BrokerAdmin:
             if entry is None:
                 continue
             physical, size, code = entry
-            passes = chosen is None or chosen.entry is None or chosen.entry(code)
+            passes = chosen is not None and (chosen.entry is None or chosen.entry(code))
             if passes and chosen is not None and chosen.record is not None:
                 record = self._broker.store.record_at(physical, size)
                 passes = record is not None and chosen.record(record)
@@ -117,6 +117,8 @@ class BrokerAdmin:
             min_queue_index=queue.min_offset,
             queue_data=rows,
             subscription_data=subscription,
+            # mqadmin shows the compiled form of an SQL filter here; of tags there is none, which is JSON too.
+            filter_data="null" if chosen is not None and chosen.record is None else None,
         )
         return request.reply(body=page.encode())
 

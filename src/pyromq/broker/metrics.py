@@ -222,6 +222,7 @@ class BrokerMetrics(Collector):
             ("malformed", stats.closed_malformed),
             ("slow", stats.closed_slow),
             ("parked_pulls", broker.park.refused),
+            ("held_pops", broker.pop.park.refused + broker.pop.questions.refused),
             ("topics", broker.topics.refused),
             ("groups", broker.groups.refused),
             ("producer_groups", broker.producers.refused),

@@ -58,6 +58,8 @@ class PopPark:
         self._tickets = itertools.count()
         self._count = 0
         self._next_step: int | None = None
+        self.refused = 0
+        """How often a bound was met."""
         self.wake: Callable[[], None] = lambda: None
         """Told that `step` may have work earlier than it last said."""
 
@@ -69,8 +71,10 @@ class PopPark:
         return len(self._waiting.get(key, ()))
 
     def full(self, key: WaitKey) -> bool:
-        """Whether one more would pass a bound."""
-        return self._count >= self._capacity or self.held(key) >= self._per_key
+        """Whether one more would pass a bound, which is then counted; it is answered at once instead."""
+        full = self._count >= self._capacity or self.held(key) >= self._per_key
+        self.refused += full
+        return full
 
     def hold(self, pop: HeldPop) -> None:
         """Keep the request. The caller has checked `full`."""

@@ -153,6 +153,7 @@ def test_bounds(world: PopWorld, clock: FakeClock) -> None:
         world.hold()
     answer = world.answer(RequestCode.POP_MESSAGE, pop_header(born=clock.now, hold=5_000))
     assert (answer.code, "popPollingSize" in str(answer.remark)) == (ResponseCode.POLLING_FULL, True)
+    assert world.park.refused == 1
     for _ in range(2):
         world.hold(queue=0)
     answer = world.answer(RequestCode.POP_MESSAGE, pop_header(born=clock.now, hold=5_000, queue=1))

@@ -194,7 +194,7 @@ class PopWorld:
 
     def crash(self, target: Path) -> "PopWorld":
         """A broker that starts on the files as they are, as if this one had been killed."""
-        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("lock"))
+        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("lock", "*.tmp"))
         self.close()
         return PopWorld(target, self.clock, queues=self.queues, retries=self.retries, **self.settings)
 

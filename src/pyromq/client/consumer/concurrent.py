@@ -8,14 +8,13 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from pyromq.client.clock import Clock, within
 from pyromq.client.consumer.consuming import Consuming
 from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, Verdict
 from pyromq.client.consumer.process_queue import ProcessQueue
-from pyromq.client.consumer.workers import Job, Workers
+from pyromq.client.consumer.workers import Workers
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import Property
 
@@ -26,13 +25,21 @@ EXPIRED_LEVEL = 3
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
-    """One batch on its way through the listener."""
+class _Batch:
+    """Messages of one queue on their way through the listener. One for each call, so nothing more is made than this."""
 
-    queue: MessageQueue
-    held: ProcessQueue
     messages: list[ReceivedMessage]
     context: ConcurrentContext
+    queue: MessageQueue
+    held: ProcessQueue
+    consumption: "ConcurrentConsumption"
+
+    def begin(self) -> bool:
+        return self.consumption.begin(self)
+
+    def done(self, verdict: Verdict | None, /) -> None:
+        if verdict is not None:
+            self.consumption.finish(self, verdict)
 
 
 class ConcurrentConsumption:
@@ -55,8 +62,7 @@ class ConcurrentConsumption:
         for start in range(0, len(messages), size):
             batch = list(messages[start : start + size])
             context = ConcurrentContext(queue=self._consuming.user_queue(queue))
-            work = _Work(queue, held, batch, context)
-            self._workers.submit(Job(batch, context, partial(self._finish, work), partial(self._begin, work)))
+            self._workers.submit(_Batch(batch, context, queue, held, self))
 
     async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:  # noqa: ARG002 - as the ordered one
         """Queues can be given up at any time."""
@@ -105,6 +111,27 @@ class ConcurrentConsumption:
                     break
                 self._settle(queue, held, [message])
 
+    def begin(self, batch: _Batch) -> bool:
+        """Just before the listener gets a batch; False when it must not any more."""
+        if batch.held.dropped:
+            return False
+        self._consuming.before(batch.queue, batch.messages, batch.context)
+        return True
+
+    def finish(self, batch: _Batch, verdict: Verdict) -> None:
+        """The listener is back: move the offset, or send back what failed."""
+        failed = self._failed(batch, verdict)
+        self._consuming.after(batch.queue, batch.messages, batch.context, verdict, failed=len(failed))
+        if batch.held.dropped:
+            log.info("result for %d messages of %s ignored: the queue was given up", len(batch.messages), batch.queue)
+        elif not failed:
+            self._settle(batch.queue, batch.held, batch.messages)
+        elif not self._consuming.clustering:
+            log.warning("%d messages of %s failed and are passed over (broadcasting)", len(failed), batch.queue)
+            self._settle(batch.queue, batch.held, batch.messages)
+        else:
+            self._spawn(self._send_back(batch, failed))
+
     # -- inside
 
     def _overdue(self, message: ReceivedMessage) -> bool:
@@ -113,50 +140,29 @@ class ConcurrentConsumption:
             return False
         return self._clock.millis() - int(began) > self._consuming.timeout * 1000
 
-    def _begin(self, work: _Work) -> bool:
-        if work.held.dropped:
-            return False
-        self._consuming.before(work.queue, work.messages, work.context)
-        return True
-
-    def _finish(self, work: _Work, verdict: Verdict | None) -> None:
-        if verdict is None:
-            return
-        failed = self._failed(work, verdict)
-        self._consuming.after(work.queue, work.messages, work.context, verdict, failed=len(failed))
-        if work.held.dropped:
-            log.info("result for %d messages of %s ignored: the queue was given up", len(work.messages), work.queue)
-        elif not failed:
-            self._settle(work.queue, work.held, work.messages)
-        elif not self._consuming.clustering:
-            log.warning("%d messages of %s failed and are passed over (broadcasting)", len(failed), work.queue)
-            self._settle(work.queue, work.held, work.messages)
-        else:
-            self._spawn(self._send_back(work, failed))
-
-    def _failed(self, work: _Work, verdict: Verdict) -> list[ReceivedMessage]:
+    def _failed(self, batch: _Batch, verdict: Verdict) -> list[ReceivedMessage]:
         if verdict.outcome is ConsumeOutcome.LATER:
-            return work.messages
-        acknowledged = work.context.acknowledged
-        return [] if acknowledged is None else work.messages[max(0, acknowledged) :]
+            return batch.messages
+        acknowledged = batch.context.acknowledged
+        return [] if acknowledged is None else batch.messages[max(0, acknowledged) :]
 
-    async def _send_back(self, work: _Work, failed: Sequence[ReceivedMessage]) -> None:
+    async def _send_back(self, batch: _Batch, failed: Sequence[ReceivedMessage]) -> None:
         again: list[ReceivedMessage] = []
         for message in failed:
-            if message.queue_offset not in work.held:
+            if message.queue_offset not in batch.held:
                 continue
-            if not await self._consuming.retry.send_back(message, work.context.delay_level):
+            if not await self._consuming.retry.send_back(message, batch.context.delay_level):
                 message.reconsume_times += 1
                 again.append(message)
-        self._settle(work.queue, work.held, [message for message in work.messages if message not in again])
+        self._settle(batch.queue, batch.held, [message for message in batch.messages if message not in again])
         if again and not self._closed:
-            self._later(work, again)
+            self._later(batch, again)
 
-    def _later(self, work: _Work, messages: list[ReceivedMessage]) -> None:
+    def _later(self, batch: _Batch, messages: list[ReceivedMessage]) -> None:
         def resume() -> None:
             self._timers.discard(timer)
-            if not work.held.dropped:
-                self.dispatch(work.queue, work.held, messages)
+            if not batch.held.dropped:
+                self.dispatch(batch.queue, batch.held, messages)
 
         timer = self._clock.call_later(self._consuming.local_retry_delay, resume)
         self._timers.add(timer)

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
@@ -52,8 +52,7 @@ class OrderlyContext:
 ConsumeContext = ConcurrentContext | OrderlyContext
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """How one call of a listener ended."""
 
     outcome: ConsumeOutcome

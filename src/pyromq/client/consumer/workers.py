@@ -13,6 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from pyromq.client.clock import Clock, within
 from pyromq.client.consumer.listener import ConsumeContext, ConsumeOutcome, Listener, Verdict, read_outcome
@@ -27,12 +28,25 @@ def _at_once() -> bool:
     return True
 
 
+class Work(Protocol):
+    """One call of a listener and what happens around it, on the event loop."""
+
+    @property
+    def messages(self) -> Sequence[ReceivedMessage]: ...
+
+    @property
+    def context(self) -> ConsumeContext: ...
+
+    def begin(self) -> bool:
+        """Runs just before the call and may call it off."""
+
+    def done(self, verdict: Verdict | None, /) -> None:
+        """Runs after the call, or with None if there was none."""
+
+
 @dataclass(slots=True, eq=False)
 class Job:
-    """One call. `begin` runs just before it and may call it off; `done` runs after it, or with None if it never ran.
-
-    Both run on the event loop.
-    """
+    """Work put together from functions."""
 
     messages: Sequence[ReceivedMessage]
     context: ConsumeContext
@@ -48,15 +62,15 @@ class Workers:
         self._limit = limit
         self._clock = clock
         self._name = name
-        self._waiting: deque[Job] = deque()
+        self._waiting: deque[Work] = deque()
         self._running = 0
         self._closing = False
         self._idle = asyncio.Event()
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
-        self._finished: deque[tuple[Job, Verdict]] = deque()
+        self._jobs: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._finished: deque[tuple[Work, Verdict]] = deque()
         self._signalled = False
         self._threads = 0
 
@@ -80,7 +94,7 @@ class Workers:
             self._retire_thread()
         self._pump()
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job: Work) -> None:
         """Run it when its turn comes."""
         if self._closing:
             job.done(None)
@@ -143,7 +157,7 @@ class Workers:
                     self._add_thread()
                 self._jobs.put(job)
 
-    def _end(self, job: Job, verdict: Verdict | None) -> None:
+    def _end(self, job: Work, verdict: Verdict | None) -> None:
         self._running -= 1
         if self._running == 0:
             self._idle.set()
@@ -154,7 +168,7 @@ class Workers:
         except Exception:
             log.exception("%s: a result could not be processed", self._name)
 
-    async def _await(self, job: Job) -> None:
+    async def _await(self, job: Work) -> None:
         started = self._clock.monotonic()
         try:
             outcome, error = read_outcome(await self._listener.await_call(job.messages, job.context)), None

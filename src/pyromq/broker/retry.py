@@ -135,7 +135,7 @@ class Retries:
 
         def safe(status: PutStatus) -> None:
             if not later.done():
-                refused = status is not PutStatus.PUT_OK
+                refused = status not in (PutStatus.PUT_OK, PutStatus.SLAVE_NOT_AVAILABLE)  # no copy is due elsewhere
                 code = ResponseCode.SYSTEM_ERROR if refused else ResponseCode.SUCCESS
                 later.set_result(request.reply(code, remark=status.name if refused else None))
 

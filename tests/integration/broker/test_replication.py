@@ -10,6 +10,7 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.replication.slave import MasterLog
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import HARuntimeInfo, SetMessageRequestMode
@@ -131,6 +132,25 @@ async def test_a_slave_goes_on_where_it_was(tmp_path: Path) -> None:
             await peer.stored("orders", b"3")
             await caught_up(master, slave)
             assert slave.store.max_offset("orders", 0) == 3
+
+
+async def test_a_slave_that_hears_that_it_fell_behind_connects_anew(tmp_path: Path) -> None:
+    async with (
+        name_server(tmp_path) as namesrv,
+        master_of(tmp_path, namesrv) as (master, peer),
+        slave_of(tmp_path, namesrv) as (slave, _),
+    ):
+        await peer.stored("orders", b"1")
+        await caught_up(master, slave)
+        link = slave.link
+        assert link is not None
+        end = slave.store.max_physical_offset
+        link.look(MasterLog(end, end))
+        assert link.connected
+        link.look(MasterLog(end + 1, end + 1))
+        await until(lambda: not link.connected)
+        await until(lambda: link.connected)
+        assert slave.store.max_physical_offset == end, "what the master says when asked counts"
 
 
 async def test_several_slaves_and_empty_ones_get_everything(tmp_path: Path) -> None:

@@ -26,6 +26,8 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
         tables.agrees,
     )
 
+    tables.log_seen = link.look
+
     def search() -> None:
         """A master that came up or moved is known sooner to those who ask."""
         if not link.connected:

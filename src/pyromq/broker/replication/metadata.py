@@ -7,6 +7,7 @@ here before they are, or it would be lost with the master.
 
 import asyncio
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from pyromq.broker.replication.slave import MasterLog
@@ -52,6 +53,8 @@ class MasterTables:
         self._waiting_delays: tuple[int, DelayOffsetTable] | None = None
         self._wake = asyncio.Event()
         self._failing = False
+        self.log_seen: Callable[[MasterLog], None] = lambda _log: None
+        """Told where the master's log is, whenever it was asked."""
         self.synced = 0
         """How often everything was copied."""
 
@@ -104,12 +107,13 @@ class MasterTables:
 
     async def _sync_delays(self) -> None:
         broker = self._broker
+        fresh = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
+        master = await self.log()  # after the table: all it speaks of is below the end
+        if master is None:
+            return
+        self.log_seen(master)
         if self._waiting_delays is None:
-            table = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
-            master = await self.log()
-            if master is None:
-                return
-            self._waiting_delays = master.end, table
+            self._waiting_delays = master.end, fresh
         needed, table = self._waiting_delays
         if broker.store.confirm_offset >= needed:
             self._waiting_delays = None

@@ -18,7 +18,6 @@ from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
 from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
-from pyromq.remoting.permits import Permits
 from pyromq.remoting.socks import SocksProxies
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
@@ -53,8 +52,8 @@ class Client:
             self.limits, clock, is_server=False, max_calls=self.limits.calls, on_open=on_open, on_close=on_close
         )
         self._connector = Connector(self._endpoint, handlers or {}, tls, proxies)
-        self._call_permits = Permits(self.limits.calls)
-        self._oneway_permits = Permits(self.limits.oneways)
+        self._call_permits = asyncio.Semaphore(self.limits.calls)
+        self._oneway_permits = asyncio.Semaphore(self.limits.oneways)
 
     @property
     def stats(self) -> Stats:
@@ -79,8 +78,7 @@ class Client:
         """
         address = str(address)
         deadline = self._clock() + timeout
-        if not self._call_permits.take_free():
-            await self._wait(self._call_permits, command, timeout)
+        await self._take(self._call_permits, command, timeout)
         try:
             connection, response = await self._exchange(address, command, deadline)
             if response.code == ResponseCode.GO_AWAY:
@@ -100,8 +98,7 @@ class Client:
         """
         address = str(address)
         deadline = self._clock() + timeout
-        if not self._oneway_permits.take_free():
-            await self._wait(self._oneway_permits, command, timeout)
+        await self._take(self._oneway_permits, command, timeout)
         try:
             connection = await self._connector.connect(address, deadline)
             if connection.writing_paused:
@@ -166,9 +163,13 @@ class Client:
             raise SendError(f"{request_name(command.code)} not sent: {error}") from None
 
     @staticmethod
-    async def _wait(permits: Permits, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
+    async def _take(permits: asyncio.Semaphore, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
+        if not permits.locked():
+            await permits.acquire()
+            return
         try:
-            await permits.take(timeout)
+            async with asyncio.timeout(timeout):
+                await permits.acquire()
         except TimeoutError:
             raise TooManyRequests(
                 f"{request_name(command.code)} not sent: too many requests in flight for {timeout:g} s,"

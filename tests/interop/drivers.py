@@ -23,7 +23,9 @@ class Outcome:
 
 def run_java_driver(classpath: str, cluster: Cluster, home: Path, *scenarios: str) -> dict[str, Outcome]:
     """Run scenarios with the official Java client."""
-    return run_driver(java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home), cluster)
+    command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home)
+    command.insert(1, "-Drocketmq.client.rebalance.waitInterval=2000")
+    return run_driver(command, cluster)
 
 
 def run_driver(command: list[str], cluster: Cluster, environ: Mapping[str, str] | None = None) -> dict[str, Outcome]:

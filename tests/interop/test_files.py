@@ -84,12 +84,10 @@ class Left:
 @pytest.mark.parametrize(
     ("kinds", "end"),
     [
-        ([APACHE, PYROMQ, APACHE, PYROMQ, APACHE], signal.SIGTERM),
-        ([APACHE, PYROMQ, APACHE, PYROMQ, APACHE], signal.SIGKILL),
-        ([PYROMQ, APACHE, PYROMQ], signal.SIGTERM),
-        ([PYROMQ, APACHE, PYROMQ], signal.SIGKILL),
+        ([APACHE, PYROMQ, APACHE, PYROMQ], signal.SIGTERM),
+        ([PYROMQ, APACHE, PYROMQ, APACHE], signal.SIGKILL),
     ],
-    ids=["apache-stopped", "apache-killed", "ours-stopped", "ours-killed"],
+    ids=["stopped", "killed"],
 )
 def test_store_changes_hands(
     tmp_path: Path,
@@ -175,7 +173,8 @@ class Round:
         committed = f"committed{number}".encode()
         eventually("the committed message", lambda: committed in self._bodies())
         offsets = self._consume()
-        topics = set(admin.topics())
+        # A broker that is killed may have announced its own topics without having written them down.
+        topics = {topic for topic in admin.topics() if not topic.startswith("RMQ_SYS_")}
         return Left(self._contents(), offsets, topics, [delayed, timed, half])
 
     def _consume(self) -> dict[MessageQueue, int | None]:

@@ -22,6 +22,8 @@ import org.apache.rocketmq.common.message.MessageExt;
 final class Cluster implements AutoCloseable {
 
     static final long BOUND_MS = 60_000;
+    /** How often clients look for routes, which decides how soon they learn of retry topics and restarted servers. */
+    private static final int POLL_MS = 2_000;
     private static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
 
     final String namesrv;
@@ -59,6 +61,7 @@ final class Cluster implements AutoCloseable {
     void start(DefaultMQProducer producer) throws Exception {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(unique("I"));
+        producer.setPollNameServerInterval(POLL_MS);
         producer.start();
         closeLater(producer::shutdown);
     }
@@ -67,6 +70,7 @@ final class Cluster implements AutoCloseable {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(namesrv);
         consumer.setInstanceName(unique("I"));
+        consumer.setPollNameServerInterval(POLL_MS);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         closeLater(consumer::shutdown);
         return consumer;

@@ -45,8 +45,15 @@ _CODES = {
     GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
 }
 
-_AHEAD = frozenset({GetStatus.OFFSET_OVERFLOW_BADLY, GetStatus.NO_MATCHED_LOGIC_QUEUE, GetStatus.NO_MESSAGE_IN_QUEUE})
-"""The consumer is where this broker is not yet, if it lags behind."""
+_ELSEWHERE = frozenset(
+    {
+        GetStatus.OFFSET_OVERFLOW_BADLY,
+        GetStatus.OFFSET_TOO_SMALL,
+        GetStatus.NO_MATCHED_LOGIC_QUEUE,
+        GetStatus.NO_MESSAGE_IN_QUEUE,
+    }
+)
+"""What a slave does not have, its master may."""
 
 Answer = Command | list[bytes | memoryview]
 
@@ -137,8 +144,7 @@ class Puller:
         """Whether to hold a pull: there may be more here soon, and nowhere else now."""
         if self._config.broker_role is BrokerRole.SLAVE and self.master_alive():
             return False
-        ahead = self._lags_behind and result.status in _AHEAD
-        return code == ResponseCode.PULL_NOT_FOUND or ahead
+        return code == ResponseCode.PULL_NOT_FOUND or (self._lags_behind and result.status in _ELSEWHERE)
 
     def _suspend(self, pull: _Pull) -> None:
         header = pull.header

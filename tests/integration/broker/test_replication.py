@@ -228,6 +228,10 @@ async def test_a_slave_refuses_sends_and_serves_reads_when_the_master_is_gone(tm
         assert [message.body for message in await reader.messages("orders")] == [b"1"]
         held = asyncio.create_task(reader.pull("orders", 1, hold=20_000))
         await until(lambda: len(slave.park) == 1)
+        # What is not here may be at the master: neither a new offset nor an invitation to ask again at once.
+        elsewhere = asyncio.create_task(reader.pull("orders", 50, hold=20_000))
+        await until(lambda: len(slave.park) == 2)
+        elsewhere.cancel()
         async with master_of(tmp_path, namesrv) as (master, peer):
             await peer.stored("orders", b"2")
             assert (await held).code == ResponseCode.SUCCESS

@@ -5,7 +5,8 @@
 Lateness is measured on a broker in a process of its own, at 1 000 messages a second: from the moment a message is due
 to the moment it is stored in its topic. For timed messages the end of their slot of time counts as well, since none may
 leave before it. The cost of waiting is measured on the parts themselves, beside the cost of storing a plain message.
-Pops stand beside pulls of the same messages; see `benchmarks.popping`.
+Pops stand beside pulls of the same messages, transactions beside plain sends; see `benchmarks.popping` and
+`benchmarks.transacting`.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from pathlib import Path
 
 from benchmarks.popping import pop_rates
 from benchmarks.report import Figure, arguments, show
+from benchmarks.transacting import transaction_rates
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.postpone import MARKS, Postpone
@@ -243,7 +245,8 @@ def waiting_cost() -> dict[str, Figure]:
 
 def main() -> None:
     options = arguments(__doc__ or "")
-    show("delivery", asyncio.run(lateness()) | waiting_cost() | asyncio.run(pop_rates()), as_json=options.json)
+    figures = asyncio.run(lateness()) | waiting_cost() | asyncio.run(pop_rates()) | asyncio.run(transaction_rates())
+    show("delivery", figures, as_json=options.json)
 
 
 if __name__ == "__main__":

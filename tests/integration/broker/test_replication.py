@@ -1,6 +1,7 @@
 """A master and its slaves in one process, over real sockets."""
 
 import asyncio
+import contextlib
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,6 +12,7 @@ import pytest
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.slave import MasterLog
+from pyromq.broker.replication.wire import BLOCK_HEAD
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies import HARuntimeInfo, SetMessageRequestMode
@@ -21,6 +23,8 @@ from pyromq.protocol.headers import (
     PullMessageResponseHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.host import Host, pack_host
+from pyromq.protocol.record import pack_record
 from tests.integration.broker.servers import Peer, until
 
 FILE_SIZE = 1 << 20
@@ -346,3 +350,75 @@ async def test_the_port_for_slaves_can_be_chosen(tmp_path: Path) -> None:
         await caught_up(master, slave)
         assert slave.link is not None
         assert slave.link.address == f"127.0.0.1:{port}"
+
+
+class FakeMaster:
+    """Accepts a slave and answers its first report with what it is told; counts how often the slave came."""
+
+    def __init__(self, *answers: bytes) -> None:
+        self.answers = answers
+        self.reports: list[int] = []
+        self.connections = 0
+        self._server: asyncio.Server | None = None
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> str:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        return f"127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    async def __aexit__(self, *_error: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in self._writers:
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
+        self.connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            self.reports.append(int.from_bytes(await reader.readexactly(8), "big"))
+            for answer in self.answers:
+                writer.write(answer)
+            while True:
+                self.reports.append(int.from_bytes(await reader.readexactly(8), "big"))
+
+
+def block(offset: int, data: bytes) -> bytes:
+    return BLOCK_HEAD.pack(offset, len(data)) + data
+
+
+def stored_record(offset: int) -> bytes:
+    host = pack_host(Host("10.0.0.1", 10911))
+    return pack_record(b"orders", b"body", b"", 0, 0, offset, 1, host, 1, host, 0, 0, 0)
+
+
+async def test_a_damaged_record_is_not_written(tmp_path: Path) -> None:
+    sound = stored_record(0)
+    damaged = stored_record(len(sound)).replace(b"body", b"bodY")
+    master = FakeMaster(block(0, sound[:50]), block(50, sound[50:] + damaged))
+    async with master as address, slave_of(tmp_path, "", ha_master_address=address) as (slave, _):
+        link = slave.link
+        assert link is not None
+        await until(lambda: "damaged" in str(link.runtime()["haTrouble"]))
+        assert slave.store.max_physical_offset in (0, len(sound))
+        await until(lambda: master.connections > 1)
+        assert slave.store.max_physical_offset <= len(sound)
+
+
+async def test_a_slave_reports_and_gives_up_a_master_that_is_silent(tmp_path: Path) -> None:
+    sound = stored_record(0)
+    master = FakeMaster(block(0, sound))
+    async with (
+        master as address,
+        slave_of(
+            tmp_path,
+            "",
+            ha_master_address=address,
+            ha_send_heartbeat_interval="50",
+            ha_housekeeping_interval="1000",
+        ) as (slave, _),
+    ):
+        await until(lambda: master.reports.count(len(sound)) >= 3)
+        assert master.reports[0] == 0
+        await until(lambda: master.connections > 1)
+        assert slave.store.max_offset("orders", 0) == 1

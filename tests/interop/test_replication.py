@@ -124,6 +124,6 @@ def test_a_slave_of_the_other_kind(
             end = log_end(master)
             master.stop(signal.SIGKILL)
             assert log_end(slave) == end
-            found = [each for queue in range(8) for each in read_back(slave, queue)]
+            found = [each for queue in range(4) for each in read_back(slave, queue)]
             assert len(found) >= 310
             assert set(found) == {body}

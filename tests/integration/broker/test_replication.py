@@ -422,3 +422,19 @@ async def test_a_slave_reports_and_gives_up_a_master_that_is_silent(tmp_path: Pa
         assert master.reports[0] == 0
         await until(lambda: master.connections > 1)
         assert slave.store.max_offset("orders", 0) == 1
+
+
+async def test_a_slave_goes_on_at_the_very_beginning_of_its_masters_log(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as namesrv, master_of(tmp_path, namesrv) as (master, peer):
+        while master.store.max_physical_offset < FILE_SIZE - 150_000:
+            await peer.stored("orders", b"x" * 100_000)
+        master.store.commit_log.room(200_000)  # the file ends here, before the next message
+        assert master.store.max_physical_offset == FILE_SIZE
+        master.store.flush()
+        async with slave_of(tmp_path, namesrv) as (slave, _):
+            await until(lambda: slave.store.max_physical_offset == FILE_SIZE)
+        await peer.stored("orders", b"first of the second file")
+        master.store.commit_log.files.drop_first()
+        async with slave_of(tmp_path, namesrv) as (slave, _):
+            await caught_up(master, slave)
+            assert slave.store.min_physical_offset == 0, "nothing had to go"

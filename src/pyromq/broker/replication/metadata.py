@@ -131,13 +131,16 @@ class MasterTables:
             log.debug("the master at %s does not tell where its log is: %r", self.address, error)
             return None
 
-    async def agrees(self) -> bool:
-        """Whether the newest message in a queue here is the same, byte for byte, at the master; True if unknown."""
+    async def agrees(self, master: MasterLog) -> bool:
+        """Whether the newest message in a queue here is the same, byte for byte, at the master; True if unknown.
+
+        What the master no longer keeps cannot be compared.
+        """
         store = self._broker.store
         newest = max(store.queues, key=lambda queue: queue.max_physical_offset, default=None)
         entry = newest.entry(newest.max_offset - 1) if newest is not None else None
         mine = store.record_at(entry[0], entry[1]) if entry is not None else None
-        if entry is None or mine is None:
+        if entry is None or mine is None or entry[0] < master.begin:
             return True
         try:
             answer = await self._call(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdHeader(offset=entry[0]))

@@ -146,7 +146,7 @@ class MasterLink:
         clock: Callable[[], int],
         find_master: Callable[[], str],
         master_log: Callable[[], Awaitable[MasterLog | None]],
-        agrees: Callable[[], Awaitable[bool]],
+        agrees: Callable[[MasterLog], Awaitable[bool]],
     ) -> None:
         self._config = config
         self._store = store
@@ -257,7 +257,7 @@ class MasterLink:
                 f"this log ends at {own}, the master's already at {master.end}: the master lost messages, or is not "
                 "the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's store"
             )
-        if not await self._agrees():
+        if not await self._agrees(master):
             raise Astray(
                 "the last message here is not the one the master has in its place: the master lost messages, or is "
                 "not the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's "

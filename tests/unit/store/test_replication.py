@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.store import BrokerRole, Dispatch, FlushDiskType, MessageStore, PutStatus, StoreError
-from tests.unit.store.storage import START, bodies, log_file, message, open_store, put
+from tests.unit.store.storage import START, bodies, crash_copy, log_file, message, open_store, put
 
 
 def ship(master: MessageStore, slave: MessageStore, piece: int) -> None:
@@ -115,3 +115,31 @@ def test_truncating_a_slave_that_went_astray(tmp_path: Path) -> None:
     assert bodies(store)[-1] == b"other"
     assert [m.body[:1] for m in store.query("orders", "k", 9, 0, START + 1).messages()][-1] == b"o"
     store.close()
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_slave_starts_over_at_a_later_file(tmp_path: Path, crash: bool) -> None:
+    master = open_store(tmp_path / "m")
+    slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    for n in range(3):
+        put(master, "orders", 0, b"%d" % n + b"x" * 900, {"KEYS": f"k{n}"})
+    ship(master, slave, 1 << 20)
+    for n in range(3, 12):
+        put(master, "orders", 0, b"%d" % n + b"x" * 900, {"KEYS": f"k{n}"})
+    slave.discard()
+    assert (slave.max_physical_offset, slave.topics()) == (0, [])
+    assert not slave.query("orders", "k1", 9, 0, START + 1).records
+    data = master.read_raw(8192, 1 << 20)
+    assert data is not None
+    slave.append_raw(8192, data)
+    ship(master, slave, 1 << 20)
+    assert slave.min_physical_offset == 8192
+    folder = crash_copy(slave, tmp_path / "t") if crash else tmp_path / "s"
+    slave.close()
+    again = open_store(folder, broker_role=BrokerRole.SLAVE)
+    assert again.max_physical_offset == master.max_physical_offset
+    assert again.max_offset("orders", 0) == 12
+    assert bodies(again) == [body for body in bodies(master) if int(body.rstrip(b"x")) >= again.min_offset("orders", 0)]
+    assert len(again.query("orders", "k11", 9, 0, START + 1).records) == 1
+    again.close()
+    master.close()

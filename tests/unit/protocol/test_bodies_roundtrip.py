@@ -62,7 +62,9 @@ def test_all_bodies_are_covered() -> None:
     def subclasses(shape: type[Body]) -> set[type[Body]]:
         return {shape}.union(*(subclasses(each) for each in shape.__subclasses__()))
 
-    public = {shape for shape in subclasses(Body) if not shape.__name__.startswith("_")} - {Body}
+    # Other packages may be imported by now and have bodies of their own.
+    ours = {shape for shape in subclasses(Body) if shape.__module__.startswith("pyromq.protocol.")}
+    public = {shape for shape in ours if not shape.__name__.startswith("_")} - {Body}
     assert public == set(CLASSES)
     assert len(public) > 70
 

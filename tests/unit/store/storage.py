@@ -36,6 +36,8 @@ def small_config(root: Path, **changes: object) -> StoreConfig:
 def open_store(root: Path, clock: Clock | None = None, **changes: object) -> MessageStore:
     store = MessageStore(small_config(root, **changes), clock=clock or Clock(), disk_usage=lambda _: 0.1)
     store.open()
+    # Opening ends with a save in the worker; one that a test asks for must not be overtaken by it.
+    store._worker.submit(int).result()
     return store
 
 

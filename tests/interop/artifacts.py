@@ -16,6 +16,8 @@ CLIENT_VERSIONS = ("4.9.8", "5.5.0")
 """Releases of the Java client that are tried: one of the 4.9 line and the newest."""
 SERVER_VERSION = "5.5.0"
 """The release of Apache's servers and tools that is run; the 4.9 line is not on Maven Central as servers."""
+GO_VERSION = "2.1.2"
+"""The release of the Go client that go.mod names."""
 
 BUILD_TIMEOUT = 900
 
@@ -46,6 +48,15 @@ def apache_servers(version: str = SERVER_VERSION) -> str:
             shutil.copytree(HERE / "apache", target / "source")
             _maven(target / "source", version, "dependency:copy-dependencies", f"-DoutputDirectory={target / 'lib'}")
     return f"{target / 'lib'}/*"
+
+
+def go_driver() -> str:
+    """The driver of the Go client, built."""
+    target = CACHE / "go-client"
+    with _once(target, HERE / "go") as build:
+        if build:
+            run_tool(["go", "build", "-o", str(target / "driver"), "."], HERE / "go")
+    return str(target / "driver")
 
 
 def _maven(folder: Path, version: str, *goals: str) -> None:

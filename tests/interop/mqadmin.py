@@ -21,7 +21,12 @@ class MqAdmin:
         command = java(java_driver(SERVER_VERSION), "pyromq.AdminRunner", home=home)
         command.insert(1, f"-Drocketmq.namesrv.addr={namesrv}")
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            command,
+            cwd=home,  # consumerStatus writes files where it runs
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
         )
 
     def __call__(self, *arguments: str) -> str:

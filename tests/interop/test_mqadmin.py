@@ -90,7 +90,7 @@ def _without_figures(line: str) -> str:
     """Rates of statsAll: sampled when the broker gets to it. Of what runs inside a broker, ours commits its position
     from the start, Apache's with the first message."""
     if line.startswith("RMQ_SYS_TRANS_"):
-        return line.split()[0]
+        return line.split(maxsplit=1)[0]
     return re.sub(r" \d+ [\d.]+( [\d.]+)? \d+ (?:\d+|(NO_CONSUMER))$", r" <figures> \2", line)
 
 

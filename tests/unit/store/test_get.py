@@ -146,4 +146,3 @@ def test_messages_that_left_the_log(tmp_path: Path) -> None:
     late = store.get("orders", 0, 0, 1)
     assert (late.status, late.next_offset) == (GetStatus.OFFSET_TOO_SMALL, 4)
     store.close()
-

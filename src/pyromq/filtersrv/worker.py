@@ -83,7 +83,16 @@ class Worker:
             self._process.kill()
         if self._process.stdin is not None:
             self._process.stdin.close()
+        await self._drain()
         await self._process.wait()
+
+    async def _drain(self) -> None:
+        """Read what a dead process left: its end shows only after that of its output, which a full buffer holds up."""
+        stdout = self._process.stdout
+        assert stdout is not None  # noqa: S101 - a pipe, as asked for
+        with contextlib.suppress(RuntimeError):  # somebody is reading already, and will meet the end
+            while await stdout.read(frames.MAX_ANSWER):
+                pass
 
     async def _ask(self, question: Question) -> Answer:
         data = frames.pack(question)

@@ -50,7 +50,7 @@ async def test_a_reply_reaches_the_very_client_that_asked(tmp_path: Path) -> Non
         properties = decode_properties(header.properties or "")
         assert (properties["CORRELATION_ID"], properties["REPLY_TO_CLIENT"]) == ("7", "asker")
         assert int(properties["PUSH_REPLY_TIME"]) > 0
-        (kept,) = await peer.messages(REPLY_TOPIC)
+        (kept,) = await peer.messages(REPLY_TOPIC, hold=30_000)
         assert (kept.body, kept.offset_message_id) == (b"answer", stored.msg_id)
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import msgspec
 
+from pyromq.protocol.bodies.enums import choice_at
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import MAX_DEPTH, MAX_INPUT, ObjectKey, dumps, loads
 from pyromq.protocol.lenient.barekeys import quote_bare_keys
@@ -88,9 +89,9 @@ def _decoder(shape: type[T]) -> msgspec.json.Decoder[T]:
 class _Tidy:
     """Rebuilds what the tolerant reader returned as a plain tree that fits the structs.
 
-    Null members go (the default stands for them), old names become today's, and keys that are queues, as objects or
-    as text holding one, become `MessageQueue`. The number of nodes is bounded, since references may share parts many
-    times over or go round in circles.
+    Null members go (the default stands for them), old names become today's, numbered choices get their names, and keys
+    that are queues, as objects or as text holding one, become `MessageQueue`. The number of nodes is bounded, since
+    references may share parts many times over or go round in circles.
     """
 
     def __init__(self, renamed: Mapping[str, str], budget: int) -> None:
@@ -103,11 +104,16 @@ class _Tidy:
             raise BodyError("the body holds too many values, or references make it endless")
         if isinstance(value, dict):
             return {
-                self._key(key): self.value(member, depth + 1) for key, member in value.items() if member is not None
+                self._key(key): self._member(key, member, depth) for key, member in value.items() if member is not None
             }
         if isinstance(value, list | tuple):
             return [self.value(item, depth + 1) for item in value]
         return value
+
+    def _member(self, key: object, member: object, depth: int) -> object:
+        if isinstance(member, int) and isinstance(key, str) and (name := choice_at(key, member)) is not None:
+            return name
+        return self.value(member, depth + 1)
 
     def _key(self, key: object) -> object:
         if isinstance(key, str):

@@ -4,6 +4,7 @@ Invariant: every text becomes a member; what is not known becomes UNKNOWN, so th
 be read. Whoever acts on a choice decides what UNKNOWN means there.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Self
 
@@ -83,3 +84,22 @@ class ConsumeResult(_Choice):
     CR_THROW_EXCEPTION = "CR_THROW_EXCEPTION"
     CR_RETURN_NULL = "CR_RETURN_NULL"
     UNKNOWN = "UNKNOWN"
+
+
+_NUMBERED: Mapping[str, type[_Choice]] = {
+    "consumeFromWhere": ConsumeFromWhere,
+    "consumeType": ConsumeType,
+    "messageModel": MessageModel,
+}
+
+
+def choice_at(member: str, ordinal: int) -> str | None:
+    """The name of a choice by its number, in members that C++ clients write so; None for any other member.
+
+    The numbers are the places in Java's enums, whose order the classes here keep.
+    """
+    choices = _NUMBERED.get(member)
+    if choices is None:
+        return None
+    known = [choice for choice in choices if choice != "UNKNOWN"]
+    return known[ordinal] if 0 <= ordinal < len(known) else "UNKNOWN"

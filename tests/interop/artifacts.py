@@ -5,6 +5,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ SERVER_VERSION = "5.5.0"
 """The release of Apache's servers and tools that is run; the 4.9 line is not on Maven Central as servers."""
 GO_VERSION = "2.1.2"
 """The release of the Go client that go.mod names."""
+CPP_VERSION = "1.0.1"
+"""The release of the C++ client inside the package that requirements.txt names."""
 
 BUILD_TIMEOUT = 900
 
@@ -59,6 +62,18 @@ def go_driver() -> str:
     return str(target / "driver")
 
 
+def cpp_driver() -> list[str]:
+    """The driver of the C++ client, with the interpreter of an environment that has it."""
+    target = CACHE / "cpp-client"
+    script = HERE / "cpp" / "driver.py"
+    with _once(target, HERE / "cpp" / "requirements.txt") as build:
+        if build:
+            run_tool([sys.executable, "-m", "venv", str(target / "venv")], HERE)
+            requirements = str(HERE / "cpp" / "requirements.txt")
+            run_tool([str(target / "venv" / "bin" / "pip"), "install", "--quiet", "-r", requirements], HERE)
+    return [str(target / "venv" / "bin" / "python"), str(script)]
+
+
 def _maven(folder: Path, version: str, *goals: str) -> None:
     run_tool(["mvn", "-q", "-B", f"-Drocketmq.version={version}", *goals], folder)
 
@@ -89,7 +104,7 @@ def _once(target: Path, source: Path) -> Iterator[bool]:
 
 def _digest(folder: Path) -> str:
     total = hashlib.sha256()
-    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for path in sorted(path for path in [folder, *folder.rglob("*")] if path.is_file()):
         total.update(f"{path.relative_to(folder)}\0{path.stat().st_size}\0".encode())
         total.update(path.read_bytes())
     return total.hexdigest()

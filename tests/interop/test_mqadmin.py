@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -48,7 +49,9 @@ VOLATILE = (
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Printed, Printed]:
     """What all commands print, with Apache's servers and with ours."""
-    theirs, mine = (_run(kind, tmp_path_factory.mktemp("mqadmin")) for kind in (apache, ours))
+    folders = [tmp_path_factory.mktemp("mqadmin") for _ in range(2)]
+    with ThreadPoolExecutor() as pool:  # the tool waits most of the time
+        theirs, mine = pool.map(_run, (apache, ours), folders)
     return theirs, mine
 
 

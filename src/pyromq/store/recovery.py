@@ -184,7 +184,12 @@ class Recovery:
                     self._queues.get_or_create(topic, queue_id).skip_to(end)
 
     def _forget_manifest(self) -> None:
-        """Queues are being rebuilt: should the store crash meanwhile, what is in them must not be taken for synced."""
+        """Queues are being rebuilt: should the store crash meanwhile, what is in them must not be taken for synced.
+
+        The checkpoint must not say so either, or the loss of the manifest in that crash would hide what is missing.
+        """
+        self._checkpoint.logics_timestamp = 0
+        self._checkpoint.flush()
         Manifest(self._log.min_offset, {}).write(self._config.store_path_root_dir)
 
     def _walk_all(self, end: int | None = None) -> Walker:

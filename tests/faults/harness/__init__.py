@@ -1,0 +1,1 @@
+"""A cluster of processes under a schedule of faults, a workload that writes down what happens, and a judge of that."""

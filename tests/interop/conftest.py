@@ -1,6 +1,5 @@
 """Collects what the tests say about each cell of the matrix, prints it at the end and can write it as a page."""
 
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -10,21 +9,25 @@ from tests.interop.matrix import Cell, Matrix
 MATRIX = pytest.StashKey[Matrix]()
 
 
+class Collector:
+    """Reads reports in the process that gets them all, also when several run the tests."""
+
+    def __init__(self, matrix: Matrix) -> None:
+        self._matrix = matrix
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note the outcome of a test that belongs to a cell."""
+        if report.when != "call" and report.passed:
+            return
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
+        for name, cell in report.user_properties:
+            if name == "cell" and isinstance(cell, list | tuple):
+                self._matrix.put(Cell(*cell), report.outcome, reason.removeprefix("Skipped: "))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[MATRIX] = Matrix()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(
-    item: pytest.Item, call: pytest.CallInfo[None]
-) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    report = yield
-    if report.when == "call" or not report.passed:
-        reason = str(call.excinfo.value) if call.excinfo is not None else ""
-        for name, cell in item.user_properties:
-            if name == "cell" and isinstance(cell, Cell):
-                item.config.stash[MATRIX].put(cell, report.outcome, reason)
-    return report
+    config.pluginmanager.register(Collector(config.stash[MATRIX]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,18 +24,21 @@ def run_java_driver(classpath: str, cluster: Cluster, home: Path, *scenarios: st
     """Run scenarios with the official Java client."""
     command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home)
     command.insert(1, "-Drocketmq.client.rebalance.waitInterval=2000")
-    return run_driver(command, cluster)
+    return run_driver(command, cluster, home)
 
 
-def run_driver(command: list[str], cluster: Cluster, environ: Mapping[str, str] | None = None) -> dict[str, Outcome]:
-    """Run a driver, doing to the servers what it asks for; RuntimeError when it says nothing at all."""
+def run_driver(command: list[str], cluster: Cluster, home: Path) -> dict[str, Outcome]:
+    """Run a driver in a folder for what it leaves behind, doing to the servers what it asks for.
+
+    RuntimeError when it says nothing at all.
+    """
     process = subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=None if environ is None else dict(environ),
+        cwd=home,
     )
     end = threading.Timer(DRIVER_TIMEOUT, process.kill)
     end.start()
@@ -64,7 +66,8 @@ def _listen(process: "subprocess.Popen[str]", cluster: Cluster) -> dict[str, Out
     outcomes: dict[str, Outcome] = {}
     for line in process.stdout:
         if line.startswith('{"ask"'):
-            cluster.operations()[json.loads(line)["ask"]]()
+            asked = json.loads(line)
+            cluster.operations()[asked.pop("ask")](**asked)
             process.stdin.write("done\n")
             process.stdin.flush()
         elif line.startswith('{"scenario"'):

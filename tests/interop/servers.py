@@ -64,7 +64,11 @@ class Server:
         """Start it and wait until it accepts connections."""
         with self.log.open("ab") as out:
             self._process = subprocess.Popen(
-                self._command, stdout=out, stderr=subprocess.STDOUT, env={**os.environ, **self._environ}
+                self._command,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=self.log.parent,  # Apache's leave folders where they run
+                env={**os.environ, **self._environ},
             )
         wait_for(self.address, self._process, self.log)
 
@@ -174,14 +178,20 @@ class Cluster:
         """Address of the name server, as clients are given it."""
         return self.name_server.address
 
-    def operations(self) -> dict[str, Callable[[], None]]:
+    def operations(self) -> dict[str, Callable[..., object]]:
         """What a driver may ask to be done to the servers."""
         return {
             "restartBroker": self.broker.restart,
             "killBroker": lambda: self.broker.restart(signal.SIGKILL),
             "restartNamesrv": self.name_server.restart,
             "settle": self.settle,
+            "resetOffsets": self.reset_offsets,
         }
+
+    def reset_offsets(self, topic: str, group: str) -> None:
+        """Have the members of a group begin a topic again; for clients that cannot ask for it themselves."""
+        with Admin(namesrv=self.namesrv, instance_name=f"reset-{group}") as admin:
+            admin.reset_offsets(group, topic, 0)
 
     def settle(self) -> None:
         """Wait until the name server knows the broker: an open port does not say so."""
@@ -208,11 +218,11 @@ def ours(folder: Path, **properties: str) -> Iterator[Cluster]:
 
 
 @contextlib.contextmanager
-def apache(folder: Path, **properties: str) -> Iterator[Cluster]:
+def apache(folder: Path, version: str = SERVER_VERSION, **properties: str) -> Iterator[Cluster]:
     """Apache's name server and broker, running."""
     with (
-        apache_name_server(folder / "namesrv") as name_server,
-        apache_broker(folder / "broker", name_server.address, **properties) as broker,
+        apache_name_server(folder / "namesrv", version) as name_server,
+        apache_broker(folder / "broker", name_server.address, version=version, **properties) as broker,
     ):
         cluster = Cluster(name_server, broker)
         cluster.settle()

@@ -1,32 +1,60 @@
 """The C++ client, inside the package `rocketmq` of PyPI, against our servers."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.interop.artifacts import CPP_VERSION, cpp_driver
 from tests.interop.cpp.driver import SCENARIOS as SUPPORTED
 from tests.interop.drivers import Outcome, run_driver
-from tests.interop.matrix import SCENARIOS, Cell
+from tests.interop.matrix import CLIENTS, SCENARIOS, Cell
+from tests.interop.scenarios import DISTURBING
 from tests.interop.servers import ours
 
-BATCHES = "it marks batches with 1 instead of true, which Apache's broker does not take for a batch either"
+CANNOT = {
+    "batch": "it marks batches with 1 instead of true, which Apache's broker does not take for a batch either",
+    "queue": "it chooses queues through a selector only",
+    "namespace": "it has no namespaces",
+    "sql92": "it subscribes by tags only",
+    "pop": "it pops only through the gRPC protocol",
+    "transaction": "the library in the package has no transactions",
+    "requestReply": "it has no requests",
+    "deadLetter": "it has no way to set how often a message is tried",
+    "query": "it has no queries",
+    "offsets": "it has no queries",
+    "trace": "it sends no traces",
+}
+"""What this client, or the package that wraps it, has not."""
+
+PROCESSES = 4
+"""The producers of a process share one instance of the client, so scenarios beside each other run in several."""
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
-    """What the driver says."""
-    with ours(tmp_path_factory.mktemp("cpp")) as cluster:
-        return run_driver([*cpp_driver(), cluster.namesrv, *SUPPORTED], cluster)
+    """What the drivers say."""
+    folder = tmp_path_factory.mktemp("cpp")
+    calm = [scenario for scenario in SUPPORTED if scenario not in DISTURBING]
+    with ours(folder) as cluster, ThreadPoolExecutor(PROCESSES) as pool:
+
+        def run(scenarios: list[str]) -> dict[str, Outcome]:
+            return run_driver([*cpp_driver(), cluster.namesrv, *scenarios], cluster, folder)
+
+        outcomes: dict[str, Outcome] = {}
+        for some in pool.map(run, [calm[number::PROCESSES] for number in range(PROCESSES)]):
+            outcomes |= some
+        return outcomes | run(list(DISTURBING))
 
 
+@pytest.mark.xdist_group("cpp")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_cpp_client(
     request: pytest.FixtureRequest, scenario: str, record_property: Callable[[str, object], None]
 ) -> None:
-    record_property("cell", Cell("Clients", scenario, f"C++ {CPP_VERSION} → PyroMQ"))
+    record_property("cell", Cell(CLIENTS, scenario, f"C++ {CPP_VERSION} → PyroMQ"))
     if scenario not in SUPPORTED:
-        pytest.skip(BATCHES if scenario == "batch" else "the client, or the package that wraps it, cannot do it")
+        pytest.skip(CANNOT[scenario])
     results: dict[str, Outcome] = request.getfixturevalue("results")
     outcome = results.get(scenario)
     assert outcome is not None, "the driver ended before this scenario"

@@ -28,8 +28,8 @@ from pyromq import (
     TransactionProducer,
 )
 from pyromq.protocol.bodies import SubscriptionGroupConfig
-from tests.interop.artifacts import SERVER_VERSION
-from tests.interop.matrix import Cell
+from tests.interop.artifacts import LEGACY_SERVER_VERSION, SERVER_VERSION
+from tests.interop.matrix import FILES, Cell
 from tests.interop.scenarios.stage import eventually, names
 from tests.interop.servers import Cluster, Server, apache_broker, our_broker, our_name_server
 
@@ -39,8 +39,10 @@ DELAY_LEVEL = 4
 """30 s: longer than the rest of a round and the end of the broker take."""
 
 Opener = Callable[..., Server]
-APACHE: tuple[str, Opener] = (f"Apache {SERVER_VERSION}", apache_broker)
-PYROMQ: tuple[str, Opener] = ("PyroMQ", our_broker)
+Kind = tuple[str, Opener]
+APACHE: Kind = (f"Apache {SERVER_VERSION}", apache_broker)
+LEGACY: Kind = (f"Apache {LEGACY_SERVER_VERSION}", partial(apache_broker, version=LEGACY_SERVER_VERSION))
+PYROMQ: Kind = ("PyroMQ", our_broker)
 
 Contents = dict[tuple[int, int], tuple[str, bytes, str | None, tuple[str, ...], str | None]]
 """Queue and offset to id, body, tags, keys and a property of the user's."""
@@ -86,17 +88,19 @@ class Left:
     [
         ([APACHE, PYROMQ, APACHE, PYROMQ], signal.SIGTERM),
         ([PYROMQ, APACHE, PYROMQ, APACHE], signal.SIGKILL),
+        ([LEGACY, PYROMQ, LEGACY, PYROMQ], signal.SIGKILL),
+        ([PYROMQ, LEGACY, PYROMQ, LEGACY], signal.SIGTERM),
     ],
-    ids=["stopped", "killed"],
+    ids=["5-stopped", "5-killed", "4-killed", "4-stopped"],
 )
 def test_store_changes_hands(
     tmp_path: Path,
-    kinds: Sequence[tuple[str, Opener]],
+    kinds: Sequence[Kind],
     end: signal.Signals,
     record_property: Callable[[str, object], None],
 ) -> None:
     how = {signal.SIGTERM: "stopped in order", signal.SIGKILL: "killed"}[end]
-    record_property("cell", Cell("Files", f"each broker {how}", " → ".join(name for name, _ in kinds)))
+    record_property("cell", Cell(FILES, f"each broker {how}", " → ".join(name for name, _ in kinds)))
     left = Left()
     with our_name_server(tmp_path / "namesrv") as name_server:
         for number, (_name, opener) in enumerate(kinds):
@@ -106,7 +110,7 @@ def test_store_changes_hands(
             with broker:
                 cluster = Cluster(name_server, broker)
                 cluster.settle()
-                with Round(cluster.namesrv, number) as work:
+                with Round(cluster.namesrv, number, timed=LEGACY not in kinds) as work:
                     work.check(left, exact_offsets=end == signal.SIGTERM)
                     left = work.fill()
                 broker.stop(end)
@@ -115,9 +119,11 @@ def test_store_changes_hands(
 class Round:
     """What happens while one broker has the store."""
 
-    def __init__(self, namesrv: str, number: int) -> None:
+    def __init__(self, namesrv: str, number: int, *, timed: bool) -> None:
         self._options: dict[str, Any] = {"namesrv": namesrv, "instance_name": f"round{number}"}
         self._number = number
+        self._timed = timed
+        """Whether both brokers can deliver at any time; 4.9 knows levels only."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
@@ -161,21 +167,22 @@ class Round:
                 producer.send(self._message(body))
             producer.send([self._message(body) for body in names("batch", 20)])
             producer.send(self._message(b"x" * 8192))
-            delayed = f"delayed{number}".encode()
-            timed = f"timed{number}".encode()
-            producer.send(Message(TOPIC, delayed, delay_level=DELAY_LEVEL))
-            producer.send(Message(TOPIC, timed, deliver_at_ms=time.time_ns() // 1_000_000 + 30_000))
+            pending = [f"delayed{number}".encode()]
+            producer.send(Message(TOPIC, pending[0], delay_level=DELAY_LEVEL))
+            if self._timed:
+                pending.append(f"timed{number}".encode())
+                producer.send(Message(TOPIC, pending[1], deliver_at_ms=time.time_ns() // 1_000_000 + 30_000))
         with TransactionProducer("whole", Outright(), **self._options) as committing:
             committing.send_in_transaction(self._message(f"committed{number}".encode()))
         with TransactionProducer("half", Undecided(), **self._options) as undecided:
-            half = f"half{number}".encode()
-            undecided.send_in_transaction(self._message(half))
+            pending.append(f"half{number}".encode())
+            undecided.send_in_transaction(self._message(pending[-1]))
         committed = f"committed{number}".encode()
         eventually("the committed message", lambda: committed in self._bodies())
         offsets = self._consume()
         # A broker that is killed may have announced its own topics without having written them down.
         topics = {topic for topic in admin.topics() if not topic.startswith("RMQ_SYS_")}
-        return Left(self._contents(), offsets, topics, [delayed, timed, half])
+        return Left(self._contents(), offsets, topics, pending)
 
     def _consume(self) -> dict[MessageQueue, int | None]:
         first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

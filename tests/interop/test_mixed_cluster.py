@@ -10,7 +10,7 @@ import pytest
 
 from pyromq import Admin, ClientError, Message, MessageQueue, Producer
 from tests.interop.artifacts import CLIENT_VERSIONS, SERVER_VERSION, java_driver
-from tests.interop.matrix import Cell
+from tests.interop.matrix import MIXED, Cell
 from tests.interop.scenarios.stage import BOUND, Inbox, Stage, eventually, stage
 from tests.interop.servers import (
     Cluster,
@@ -35,7 +35,7 @@ NAME_SERVERS: dict[str, Callable[[Path], Server]] = {
 
 @pytest.mark.parametrize("kind", NAME_SERVERS)
 def test_mixed_cluster(tmp_path: Path, kind: str, record_property: Callable[[str, object], None]) -> None:
-    record_property("cell", Cell("Mixed cluster", f"name server {kind}", "brokers and consumers of both kinds"))
+    record_property("cell", Cell(MIXED, f"name server {kind}", "brokers and consumers of both kinds"))
     with (
         NAME_SERVERS[kind](tmp_path / "namesrv") as name_server,
         our_broker(tmp_path / "ours", name_server.address, "broker-ours") as mine,
@@ -84,7 +84,7 @@ def _java_member(namesrv: str, home: Path) -> Iterator[list[str]]:
     """A push consumer of the official client, and the bodies it prints."""
     command = java(java_driver(CLIENT_VERSIONS[-1]), "pyromq.Member", namesrv, GROUP, TOPIC, home=home)
     process = subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert process.stdin is not None
     assert process.stdout is not None

@@ -5,6 +5,7 @@ Usage: driver.py NAMESRV SCENARIO…, with an interpreter of an environment of i
 
 import importlib
 import json
+import random
 import sys
 import threading
 import time
@@ -103,9 +104,9 @@ def say(what: dict[str, object]) -> None:
     sys.stdout.flush()
 
 
-def ask(what: str) -> None:
+def ask(what: str, **details: str) -> None:
     """Have the program that started this one do something to the servers."""
-    say({"ask": what})
+    say({"ask": what, **details})
     if sys.stdin.readline() != "done\n":
         raise AssertionError(f"{what} was not done")
 
@@ -177,6 +178,15 @@ def properties(stage: Stage) -> None:
     expect((got[0].keys, got[0].colour), (b"k1 k2", "äöü中文😀".encode()))
 
 
+def large(stage: Stage) -> None:
+    body = random.Random(7).randbytes(3 << 20)  # which does not compress
+    producer = stage.producer(timeout=30_000, max_message_size=4 << 20)
+    producer.send_sync(stage.message(body))
+    got = stage.collect()
+    wait("3 MiB", lambda: len(got) >= 1)
+    expect(got[0].body == body, True)
+
+
 def tags(stage: Stage) -> None:
     producer = stage.producer()
     for tag in ("a", "b", "c", "a", "b"):
@@ -238,6 +248,32 @@ def lite_pull(stage: Stage) -> None:
     consumer.set_namesrv_addr(stage.namesrv)
     stage.start(consumer)
     expect(sorted(message.body for message in consumer.pull(stage.topic)), names("m", 50))
+
+
+def lite_pull_assign(stage: Stage) -> None:
+    producer = stage.producer()
+    producer.send_sync(stage.message("m000"))
+    for body in names("m", 20):
+        producer.send_orderly(stage.message(body), 2)
+    consumer = client.PullConsumer(stage.group)
+    consumer.set_namesrv_addr(stage.namesrv)
+    stage.start(consumer)
+    for queue in range(4):
+        consumer.offset_table[f"{stage.topic}@{queue}"] = 15 if queue == 2 else 1
+    got = sorted(message.body for message in consumer.pull(stage.topic))
+    expect(got[-5:], names("m", 20)[-5:])
+    expect(len(got) <= 6, True)
+
+
+def offset_reset(stage: Stage) -> None:
+    """This client has no way to ask for it, but obeys."""
+    producer = stage.producer()
+    for body in names("m", 20):
+        producer.send_sync(stage.message(body))
+    got = stage.collect()
+    wait("20 messages", lambda: len(got) >= 20)
+    ask("resetOffsets", topic=stage.topic, group=stage.group)
+    wait("everything again", lambda: len(got) >= 40)
 
 
 def sharing(stage: Stage) -> None:
@@ -357,15 +393,18 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "selector": selector,
     "compression": compression,
     "properties": properties,
+    "large": large,
     "tags": tags,
     "concurrent": concurrent,
     "orderly": orderly,
     "broadcast": broadcast,
     "litePull": lite_pull,
+    "litePullAssign": lite_pull_assign,
     "sharing": sharing,
     "delayLevel": delay_level,
     "timed": timed,
     "retry": retry,
+    "offsetReset": offset_reset,
     "aclOff": acl_off,
     "restartNamesrv": restart("restartNamesrv"),
     "restartBroker": restart("restartBroker"),

@@ -19,7 +19,9 @@ func init() {
 	scenarios["orderly"] = orderly
 	scenarios["broadcast"] = broadcast
 	scenarios["litePull"] = litePull
+	scenarios["litePullAssign"] = litePullAssign
 	scenarios["sharing"] = sharing
+	scenarios["offsetReset"] = offsetReset
 }
 
 func tags(s *stage) {
@@ -121,6 +123,43 @@ func litePull(s *stage) {
 		made.ACK(context.Background(), request, consumer.ConsumeSuccess)
 	}
 	equal(names("m", 50), got.bodies(), "messages")
+}
+
+func litePullAssign(s *stage) {
+	first, err := s.producer().SendSync(context.Background(), s.message("m000"))
+	must(err)
+	p := s.producer(producer.WithQueueSelector(producer.NewManualQueueSelector()))
+	for _, body := range names("m", 20)[1:] {
+		message := s.message(body)
+		message.Queue = first.MessageQueue
+		_, err := p.SendSync(context.Background(), message)
+		must(err)
+	}
+	made, err := rocketmq.NewPullConsumer(consumer.WithGroupName(s.group()), consumer.WithInstance(s.unique("I")),
+		consumer.WithNsResolver(s.resolver()))
+	must(err)
+	must(made.Subscribe(s.topic(), consumer.MessageSelector{Type: consumer.TAG, Expression: "*"}))
+	must(made.Start())
+	s.open = append(s.open, made.Shutdown)
+	result, err := made.PullFrom(context.Background(), first.MessageQueue, 15, 10)
+	must(err)
+	got := &inbox{}
+	got.put(result.GetMessageExts()...)
+	equal(names("m", 20)[15:], got.bodies(), "messages from there on")
+	equal(int64(20), result.NextBeginOffset, "next offset")
+}
+
+// offsetReset: this client has no way to ask for it, but obeys.
+func offsetReset(s *stage) {
+	p := s.producer()
+	for _, body := range names("m", 20) {
+		_, err := p.SendSync(context.Background(), s.message(body))
+		must(err)
+	}
+	got := s.collect(s.group(), s.topic(), "*")
+	got.wait(20)
+	ask(request{Ask: "resetOffsets", Topic: s.topic(), Group: s.group()})
+	got.wait(40)
 }
 
 // sharing: two members get half of the messages each.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	rocketmq "github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/admin"
 	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
@@ -141,7 +142,15 @@ func deadLetter(s *stage) {
 		return later(ctx)
 	}, consumer.WithMaxReconsumeTimes(1))
 	got.wait(2)
-	letters := s.collect(s.unique("G"), "%DLQ%"+s.group(), "*")
+	dead := "%DLQ%" + s.group()
+	routes, err := admin.NewAdmin(admin.WithResolver(s.resolver()))
+	must(err)
+	s.open = append(s.open, routes.Close)
+	await("the dead-letter topic", func() bool { // a consumer does not start without a route
+		queues, err := routes.FetchPublishMessageQueues(context.Background(), dead)
+		return err == nil && len(queues) > 0
+	})
+	letters := s.collect(s.unique("G"), dead, "*")
 	equal("poison", string(letters.wait(1)[0].Body), "body")
 	equal(2, len(got.all()), "attempts")
 }
@@ -191,7 +200,7 @@ func trace(s *stage) {
 
 // restart: messages flow before, during and after; what was acknowledged arrives.
 func restart(s *stage, what string) {
-	ask("settle")
+	ask(request{Ask: "settle"})
 	p := s.producer()
 	acknowledged := map[string]bool{}
 	send := func(prefix string) {
@@ -221,7 +230,7 @@ func restart(s *stage, what string) {
 			}
 		}
 	}()
-	ask(what)
+	ask(request{Ask: what})
 	await("sends to succeed again", func() bool {
 		_, err := p.SendSync(context.Background(), s.message("probe"))
 		return err == nil

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/apache/rocketmq-client-go/v2/rlog"
@@ -14,6 +15,11 @@ import (
 type scenario func(*stage)
 
 var scenarios = map[string]scenario{}
+
+// disturbing scenarios restart servers, which no other scenario should have to live with.
+var disturbing = map[string]bool{"restartBroker": true, "killBroker": true, "restartNamesrv": true}
+
+const atOnce = 6
 
 type outcome struct {
 	Scenario string `json:"scenario"`
@@ -30,14 +36,37 @@ func main() {
 			wanted = append(wanted, name)
 		}
 	}
+	// Scenarios wait most of the time; what is done to the servers would disturb the others.
+	places := make(chan struct{}, atOnce)
+	var calm sync.WaitGroup
 	for _, name := range wanted {
-		line, err := json.Marshal(run(os.Args[1], name))
-		if err != nil {
-			panic(err)
+		if disturbing[name] {
+			continue
 		}
-		fmt.Println(string(line))
+		calm.Add(1)
+		places <- struct{}{}
+		go func(name string) {
+			defer calm.Done()
+			say(run(os.Args[1], name))
+			<-places
+		}(name)
+	}
+	calm.Wait()
+	for _, name := range wanted {
+		if disturbing[name] {
+			say(run(os.Args[1], name))
+		}
 	}
 	os.Exit(0) // whatever threads a failed scenario left behind
+}
+
+// say prints one line: a single write, so that lines of scenarios that end together do not mix.
+func say(what outcome) {
+	line, err := json.Marshal(what)
+	if err != nil {
+		panic(err)
+	}
+	os.Stdout.Write(append(line, '\n'))
 }
 
 // run turns the panic that ends a failed scenario into its outcome.

@@ -16,6 +16,7 @@ func init() {
 	scenarios["oneway"] = oneway
 	scenarios["batch"] = batch
 	scenarios["selector"] = selector
+	scenarios["queue"] = queue
 	scenarios["compression"] = compression
 	scenarios["properties"] = properties
 	scenarios["large"] = large
@@ -103,6 +104,19 @@ func selector(s *stage) {
 		queues[key] = result.MessageQueue.QueueId
 	}
 	s.collect(s.group(), s.topic(), "*").wait(40)
+}
+
+func queue(s *stage) {
+	first, err := s.producer().SendSync(context.Background(), s.message("m000"))
+	must(err)
+	p := s.producer(producer.WithQueueSelector(producer.NewManualQueueSelector()))
+	for n, body := range names("m", 10)[1:] {
+		message := s.message(body)
+		message.Queue = first.MessageQueue
+		result, err := p.SendSync(context.Background(), message)
+		must(err)
+		equal(first.QueueOffset+int64(n)+1, result.QueueOffset, "offsets follow each other")
+	}
 }
 
 func compression(s *stage) {

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"reflect"
@@ -19,6 +20,7 @@ import (
 const bound = 60 * time.Second
 
 var answers = bufio.NewReader(os.Stdin)
+var asking sync.Mutex
 
 // stage is what a scenario needs: names of its own, clients that are closed with it, and bounded waiting.
 type stage struct {
@@ -122,12 +124,23 @@ func (s *stage) collect(group, topic, tags string, options ...consumer.Option) *
 	return got
 }
 
-// ask has the program that started this one do something to the servers.
-func ask(what string) {
-	fmt.Printf("{\"ask\":%q}\n", what)
-	line, err := answers.ReadString('\n')
+// request is what the program that started this one is asked to do.
+type request struct {
+	Ask   string `json:"ask"`
+	Topic string `json:"topic,omitempty"`
+	Group string `json:"group,omitempty"`
+}
+
+// ask has something done to the servers.
+func ask(what request) {
+	asking.Lock()
+	defer asking.Unlock()
+	line, err := json.Marshal(what)
 	must(err)
-	equal("done\n", line, what)
+	os.Stdout.Write(append(line, '\n'))
+	answer, err := answers.ReadString('\n')
+	must(err)
+	equal("done\n", answer, what.Ask)
 }
 
 func await(what string, condition func() bool) {

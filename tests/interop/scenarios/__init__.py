@@ -1,9 +1,11 @@
 """The scenarios of the matrix for our own clients, by the names that all drivers use."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 
 from tests.interop.scenarios import administration, consuming, delivery, operations, sending
-from tests.interop.scenarios.stage import Stage
+from tests.interop.scenarios.stage import Stage, stage
+from tests.interop.servers import Cluster
 
 BY_NAME: dict[str, Callable[[Stage], None]] = {
     "sync": sending.sync,
@@ -40,3 +42,26 @@ BY_NAME: dict[str, Callable[[Stage], None]] = {
     "restartBroker": operations.restart_broker,
     "killBroker": operations.kill_broker,
 }
+
+DISTURBING = ("restartNamesrv", "restartBroker", "killBroker")
+"""They restart servers, which no other scenario should have to live with."""
+
+AT_ONCE = 6
+
+
+def play(cluster: Cluster, scenarios: Iterable[str]) -> dict[str, Exception | None]:
+    """What each scenario raised, if anything; those that only wait most of the time run beside each other."""
+    names = list(scenarios)
+    calm = [name for name in names if name not in DISTURBING]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        faults = dict(zip(calm, pool.map(lambda name: _fault(cluster, name), calm), strict=True))
+    return faults | {name: _fault(cluster, name) for name in names if name in DISTURBING}
+
+
+def _fault(cluster: Cluster, name: str) -> Exception | None:
+    try:
+        with stage(cluster, name) as here:
+            BY_NAME[name](here)
+    except Exception as fault:  # noqa: BLE001 - whatever it is, it is the outcome
+        return fault
+    return None

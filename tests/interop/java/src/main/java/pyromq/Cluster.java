@@ -158,16 +158,6 @@ final class Cluster implements AutoCloseable {
         throw new NoSuchMethodException(setter);
     }
 
-    /** Whether this release of the client lets its user choose the compression; all of the 5 line do. */
-    static boolean choosesCompression() {
-        for (Method method : DefaultMQProducer.class.getMethods()) {
-            if (method.getName().equals("setCompressType")) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     @Override
     public void close() throws Exception {
         Collections.reverse(open);

@@ -21,6 +21,9 @@ import org.apache.rocketmq.common.message.MessageExt;
 /** What operators do to servers while clients use them. */
 final class Operations {
 
+    /** Scenarios that restart servers, which no other scenario should have to live with. */
+    static final Set<String> DISTURBING = Set.of("restartBroker", "killBroker", "restartNamesrv");
+
     private Operations() {
     }
 

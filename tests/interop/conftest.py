@@ -1,10 +1,11 @@
 """Collects what the tests say about each cell of the matrix, prints it at the end and can write it as a page."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.interop.matrix import Cell, Matrix
+from tests.interop.matrix import Matrix, Note
 
 MATRIX = pytest.StashKey[Matrix]()
 
@@ -21,13 +22,20 @@ class Collector:
             return
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
         for name, cell in report.user_properties:
-            if name == "cell" and isinstance(cell, list | tuple):
-                self._matrix.put(Cell(*cell), report.outcome, reason.removeprefix("Skipped: "))
+            if name == "cell" and isinstance(cell, tuple):
+                section, row, column = cell
+                self._matrix.put(section, row, column, report.outcome, reason.removeprefix("Skipped: "))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[MATRIX] = Matrix()
     config.pluginmanager.register(Collector(config.stash[MATRIX]))
+
+
+@pytest.fixture
+def note(record_property: Callable[[str, object], None]) -> Note:
+    """Says which cell of the matrix a test fills; as a plain tuple, which travels between processes."""
+    return lambda section, row, column: record_property("cell", (section, row, column))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

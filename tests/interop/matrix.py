@@ -1,8 +1,7 @@
 """The matrix: which scenario works between which client and which server, as tables for people."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from tests.interop.admin_commands import COMMANDS, LEFT_OUT
 
@@ -35,12 +34,8 @@ the other side. `yes` passed, `NO` failed, `-` the client cannot do it (the reas
 """
 
 
-class Cell(NamedTuple):
-    """A place in the matrix."""
-
-    section: str
-    row: str
-    column: str
+Note = Callable[[str, str, str], None]
+"""Says to which section, row and column a test belongs; the fixture `note` is one."""
 
 
 @dataclass
@@ -62,9 +57,8 @@ class Matrix:
     def __bool__(self) -> bool:
         return bool(self._tables)
 
-    def put(self, cell: Cell, outcome: str, reason: str = "") -> None:
+    def put(self, section: str, row: str, column: str, outcome: str, reason: str = "") -> None:
         """Note one outcome (passed, failed, skipped); a failure is not overwritten."""
-        section, row, column = cell
         table = self._tables.setdefault(section, Table())
         table.rows.add(row)
         table.columns.add(column)

@@ -1,6 +1,5 @@
 """The C++ client, inside the package `rocketmq` of PyPI, against our servers."""
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +7,7 @@ import pytest
 from tests.interop.artifacts import CPP_VERSION, cpp_driver
 from tests.interop.cpp.driver import SCENARIOS as SUPPORTED
 from tests.interop.drivers import Outcome, run_driver
-from tests.interop.matrix import CLIENTS, SCENARIOS, Cell
+from tests.interop.matrix import CLIENTS, SCENARIOS, Note
 from tests.interop.scenarios import DISTURBING
 from tests.interop.servers import ours
 
@@ -49,10 +48,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 @pytest.mark.xdist_group("cpp")
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_cpp_client(
-    request: pytest.FixtureRequest, scenario: str, record_property: Callable[[str, object], None]
-) -> None:
-    record_property("cell", Cell(CLIENTS, scenario, f"C++ {CPP_VERSION} → PyroMQ"))
+def test_cpp_client(request: pytest.FixtureRequest, scenario: str, note: Note) -> None:
+    note(CLIENTS, scenario, f"C++ {CPP_VERSION} → PyroMQ")
     if scenario not in SUPPORTED:
         pytest.skip(CANNOT[scenario])
     results: dict[str, Outcome] = request.getfixturevalue("results")

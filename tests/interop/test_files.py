@@ -29,7 +29,7 @@ from pyromq import (
 )
 from pyromq.protocol.bodies import SubscriptionGroupConfig
 from tests.interop.artifacts import LEGACY_SERVER_VERSION, SERVER_VERSION
-from tests.interop.matrix import FILES, Cell
+from tests.interop.matrix import FILES, Note
 from tests.interop.scenarios.stage import eventually, names
 from tests.interop.servers import Cluster, Server, apache_broker, our_broker, our_name_server
 
@@ -97,10 +97,10 @@ def test_store_changes_hands(
     tmp_path: Path,
     kinds: Sequence[Kind],
     end: signal.Signals,
-    record_property: Callable[[str, object], None],
+    note: Note,
 ) -> None:
     how = {signal.SIGTERM: "stopped in order", signal.SIGKILL: "killed"}[end]
-    record_property("cell", Cell(FILES, f"each broker {how}", " → ".join(name for name, _ in kinds)))
+    note(FILES, f"each broker {how}", " → ".join(name for name, _ in kinds))
     left = Left()
     with our_name_server(tmp_path / "namesrv") as name_server:
         for number, (_name, opener) in enumerate(kinds):

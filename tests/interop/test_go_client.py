@@ -1,12 +1,10 @@
 """The official Go client against our servers."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.interop.artifacts import GO_VERSION, go_driver
 from tests.interop.drivers import Outcome, run_driver
-from tests.interop.matrix import CLIENTS, SCENARIOS, Cell
+from tests.interop.matrix import CLIENTS, SCENARIOS, Note
 from tests.interop.servers import ours
 
 CANNOT = {
@@ -28,10 +26,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
 
 @pytest.mark.xdist_group("go")
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_go_client(
-    request: pytest.FixtureRequest, scenario: str, record_property: Callable[[str, object], None]
-) -> None:
-    record_property("cell", Cell(CLIENTS, scenario, f"Go {GO_VERSION} → PyroMQ"))
+def test_go_client(request: pytest.FixtureRequest, scenario: str, note: Note) -> None:
+    note(CLIENTS, scenario, f"Go {GO_VERSION} → PyroMQ")
     if scenario in CANNOT:
         pytest.skip(CANNOT[scenario])
     results: dict[str, Outcome] = request.getfixturevalue("results")

@@ -7,7 +7,7 @@ import pytest
 
 from tests.interop.artifacts import CLIENT_VERSIONS, java_driver
 from tests.interop.drivers import Outcome, run_java_driver
-from tests.interop.matrix import CLIENTS, SCENARIOS, Cell
+from tests.interop.matrix import CLIENTS, SCENARIOS, Note
 from tests.interop.servers import ours
 
 Results = Callable[[str], dict[str, Outcome]]
@@ -30,10 +30,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 @pytest.mark.parametrize(
     "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in CLIENT_VERSIONS]
 )
-def test_java_client(
-    results: Results, version: str, scenario: str, record_property: Callable[[str, object], None]
-) -> None:
-    record_property("cell", Cell(CLIENTS, scenario, f"Java {version} → PyroMQ"))
+def test_java_client(results: Results, version: str, scenario: str, note: Note) -> None:
+    note(CLIENTS, scenario, f"Java {version} → PyroMQ")
     if scenario == "pop" and version.startswith("4."):
         pytest.skip("clients pop since 5.0")
     outcome = results(version).get(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from pyromq import Admin, ClientError, Message, MessageQueue, Producer
 from tests.interop.artifacts import CLIENT_VERSIONS, SERVER_VERSION, java_driver
-from tests.interop.matrix import MIXED, Cell
+from tests.interop.matrix import MIXED, Note
 from tests.interop.scenarios.stage import BOUND, Inbox, Stage, eventually, stage
 from tests.interop.servers import (
     Cluster,
@@ -34,8 +34,8 @@ NAME_SERVERS: dict[str, Callable[[Path], Server]] = {
 
 
 @pytest.mark.parametrize("kind", NAME_SERVERS)
-def test_mixed_cluster(tmp_path: Path, kind: str, record_property: Callable[[str, object], None]) -> None:
-    record_property("cell", Cell(MIXED, f"name server {kind}", "brokers and consumers of both kinds"))
+def test_mixed_cluster(tmp_path: Path, kind: str, note: Note) -> None:
+    note(MIXED, f"name server {kind}", "brokers and consumers of both kinds")
     with (
         NAME_SERVERS[kind](tmp_path / "namesrv") as name_server,
         our_broker(tmp_path / "ours", name_server.address, "broker-ours") as mine,

@@ -11,7 +11,7 @@ import pytest
 
 from tests.interop.admin_commands import COMMANDS, LEFT_OUT, workload
 from tests.interop.artifacts import SERVER_VERSION
-from tests.interop.matrix import MQADMIN, Cell
+from tests.interop.matrix import MQADMIN, Note
 from tests.interop.mqadmin import MqAdmin
 from tests.interop.servers import Cluster, apache, ours
 
@@ -59,9 +59,9 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Printed, Printed]
 
 @pytest.mark.xdist_group("mqadmin")
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=lambda number: f"{number}-{COMMANDS[number].split()[0]}")
-def test_mqadmin(printed: tuple[Printed, Printed], number: int, record_property: Callable[[str, object], None]) -> None:
+def test_mqadmin(printed: tuple[Printed, Printed], number: int, note: Note) -> None:
     name = COMMANDS[number].split()[0]
-    record_property("cell", Cell(MQADMIN, name, COLUMN))
+    note(MQADMIN, name, COLUMN)
     (_, theirs), (_, mine) = (each[number] for each in printed)
     if name in SETTINGS:
         _compare_settings(theirs, mine, "=" if "Config" in name else ":")
@@ -71,8 +71,8 @@ def test_mqadmin(printed: tuple[Printed, Printed], number: int, record_property:
 
 @pytest.mark.xdist_group("mqadmin")
 @pytest.mark.parametrize("name", LEFT_OUT)
-def test_what_does_not_apply(name: str, record_property: Callable[[str, object], None]) -> None:
-    record_property("cell", Cell(MQADMIN, name, COLUMN))
+def test_what_does_not_apply(name: str, note: Note) -> None:
+    note(MQADMIN, name, COLUMN)
     pytest.skip(LEFT_OUT[name])
 
 

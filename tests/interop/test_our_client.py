@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.interop.artifacts import LEGACY_SERVER_VERSION, SERVER_VERSION
-from tests.interop.matrix import CLIENTS, SCENARIOS, Cell
+from tests.interop.matrix import CLIENTS, SCENARIOS, Note
 from tests.interop.scenarios import play
 from tests.interop.servers import Cluster, apache, ours
 
@@ -40,8 +40,8 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.xdist_group(f"our {kind}")) for kind in KINDS])
-def test_our_client(results: Results, kind: str, scenario: str, record_property: Callable[[str, object], None]) -> None:
-    record_property("cell", Cell(CLIENTS, scenario, f"PyroMQ → {kind}"))
+def test_our_client(results: Results, kind: str, scenario: str, note: Note) -> None:
+    note(CLIENTS, scenario, f"PyroMQ → {kind}")
     if _lacks(kind, scenario):
         pytest.skip(CANNOT[scenario])
     fault = results(kind)[scenario]

@@ -16,7 +16,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.record import decode_records
 from tests.integration.broker.servers import Peer
 from tests.interop.artifacts import SERVER_VERSION
-from tests.interop.matrix import REPLICATION, Cell
+from tests.interop.matrix import REPLICATION, Note
 from tests.interop.servers import Cluster, Server, apache_broker, our_broker, our_name_server
 
 TOPIC = "orders"
@@ -88,9 +88,9 @@ def test_a_slave_of_the_other_kind(
     tmp_path: Path,
     master_kind: tuple[str, Opener],
     slave_kind: tuple[str, Opener],
-    record_property: Callable[[str, object], None],
+    note: Note,
 ) -> None:
-    record_property("cell", Cell(REPLICATION, f"slave {slave_kind[0]}", f"master {master_kind[0]}"))
+    note(REPLICATION, f"slave {slave_kind[0]}", f"master {master_kind[0]}")
     shared = {"mappedFileSizeCommitLog": str(FILE_SIZE), "brokerIP2": "127.0.0.1"}
     with (
         our_name_server(tmp_path / "namesrv") as name_server,

@@ -1,0 +1,313 @@
+"""From the bytes of records to Arrow columns, vectorised: pull responses and commit-log files alike.
+
+Only the columns asked for are made: without `body` no body is touched. The few records that do not fit the vectors
+(inner batches, damaged ones) go through the scalar decoder. Pure: no I/O, no Spark.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+from zlib import crc32
+
+import msgspec
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+import pyarrow.compute as pc  # type: ignore[import-untyped]  # has no annotations
+
+from pyromq.protocol import sysflag
+from pyromq.protocol.batch import unwrap
+from pyromq.protocol.compression import MAX_INFLATED, decompress
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.host import unpack_host
+from pyromq.protocol.ids import offset_message_id
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.properties import Property
+from pyromq.protocol.record import MAX_INFLATED_RECORDS, decode_record
+from pyromq.spark import scalar
+from pyromq.spark.columns import COLUMNS, TIMESTAMP
+from pyromq.spark.errors import ReadError
+from pyromq.spark.gather import gather, text
+from pyromq.spark.layout import Bytes, Layout, Longs, Mask, locate, shapes
+from pyromq.spark.propertytext import Properties
+
+_NUMBERS = {
+    "queueId": "queue",
+    "flag": "flag",
+    "reconsumeTimes": "reconsumed",
+    "commitLogOffset": "physical",
+    "storeSize": "size",
+    "bodyCrc": "crc",
+    "preparedTransactionOffset": "prepared",
+}
+_FROM_PROPERTIES = frozenset({"msgId", "tags", "keys", "properties"})
+
+
+class Segment(NamedTuple):
+    """What a number of records in a row have in common; `topic` None leaves it to the records.
+
+    Only offsets in [start, end) are kept; `delta` is added to those that the records carry.
+    """
+
+    records: int
+    topic: str | None
+    broker: str
+    start: int = 0
+    end: int = 2**63 - 1
+    delta: int = 0
+
+
+@dataclass(frozen=True)
+class RowSpec:
+    """What the rows should look like. Travels to tasks."""
+
+    columns: tuple[str, ...]
+    text_properties: bool = False
+    text_body: bool = False
+    decompress: bool = True
+    verify_crc: bool = False
+    skip_corrupt: bool = False
+    tags: frozenset[str] | None = None
+    """Tags that pass; None lets all pass."""
+
+
+class Rows(NamedTuple):
+    """Columns by name, all of one length."""
+
+    length: int
+    columns: dict[str, pa.Array]
+    corrupt: int = 0
+    """Records left out because they cannot be read."""
+
+
+class _Part(NamedTuple):
+    order: Longs
+    columns: dict[str, pa.Array]
+
+
+def decode(buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], spec: RowSpec) -> Rows:
+    """The rows of records at ascending `starts`. Raises ReadError for one that cannot be read, unless told to skip."""
+    return _Decoding(buffer, starts, segments, spec).rows()
+
+
+class _Decoding:
+    """One call of `decode`."""
+
+    def __init__(self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], spec: RowSpec) -> None:
+        self._buffer = buffer
+        self._data: Bytes = np.frombuffer(buffer, np.uint8)
+        self._starts = starts
+        self._segments = segments
+        self._spec = spec
+        self._owner: Longs = np.repeat(np.arange(len(segments)), [segment.records for segment in segments])
+        self._corrupt = 0
+        self._budget = MAX_INFLATED_RECORDS
+
+    def rows(self) -> Rows:
+        kinds = shapes(self._data, self._starts)
+        parts = []
+        for kind in np.unique(kinds):
+            parts += self._of_one_shape(np.flatnonzero(kinds == kind), int(kind))
+        if not parts:
+            parts = [self._scalar_part([])]
+        if len(parts) == 1:
+            return Rows(len(parts[0].order), parts[0].columns, self._corrupt)
+        order = pa.array(np.argsort(np.concatenate([part.order for part in parts]), kind="stable"))
+        merged = {
+            name: pa.concat_arrays([part.columns[name] for part in parts]).take(order) for name in self._spec.columns
+        }
+        return Rows(len(order), merged, self._corrupt)
+
+    def _of_one_shape(self, rows: Longs, kind: int) -> list[_Part]:
+        layout, sound = locate(self._data, self._starts[rows], kind)
+        if self._spec.verify_crc:
+            sound &= self._checksums(layout, sound)
+        if not sound.all():
+            self._refuse(rows[~sound])
+        keep = sound & self._in_range(layout, rows)
+        wrapped = keep & _is_batch(layout)
+        parts = []
+        if wrapped.any():
+            parts.append(self._scalar_part(rows[wrapped].tolist()))
+            keep &= ~wrapped
+        if not keep.all():
+            layout = Layout(*(getattr(layout, name)[keep] for name in Layout.__dataclass_fields__))
+            rows = rows[keep]
+        if len(rows):
+            parts.append(self._vector_part(layout, rows))
+        return parts
+
+    def _in_range(self, layout: Layout, rows: Longs) -> Mask:
+        owner = self._owner[rows]
+        offsets = layout.fixed["offset"] + np.array([each.delta for each in self._segments], np.int64)[owner]
+        low = np.array([each.start for each in self._segments], np.int64)[owner]
+        high = np.array([each.end for each in self._segments], np.int64)[owner]
+        # A batch may begin before the range and end within it.
+        inside: Mask = (offsets < high) & ((offsets >= low) | _is_batch(layout))
+        return inside
+
+    def _checksums(self, layout: Layout, sound: Mask) -> Mask:
+        view = memoryview(self._buffer)
+        spans = zip(layout.body_at.tolist(), layout.body_end.tolist(), layout.fixed["crc"].tolist(), strict=True)
+        matches = [crc32(view[start:end]) & 0x7FFFFFFF == crc for start, end, crc in spans]
+        return sound & np.array(matches, np.bool_)
+
+    def _refuse(self, rows: Longs) -> None:
+        self._corrupt += len(rows)
+        if self._spec.skip_corrupt:
+            return
+        start = int(self._starts[rows[0]])
+        try:
+            decode_record(self._buffer, start, decompress=False, check_crc=self._spec.verify_crc)
+        except MessageError as error:
+            raise ReadError(f"a record cannot be read: {error}") from error
+        raise ReadError(f"the record at {start} cannot be read")
+
+    def _scalar_part(self, rows: Sequence[int]) -> _Part:
+        messages: list[ReceivedMessage] = []
+        order: list[int] = []
+        for row in rows:
+            segment = self._segments[int(self._owner[row])]
+            try:
+                whole = decode_record(self._buffer, int(self._starts[row]), decompress=self._spec.decompress)
+                whole.queue_offset += segment.delta
+                whole.broker_name = segment.broker
+                whole.topic = segment.topic or whole.topic
+                found = [whole] if whole.sys_flag & sysflag.COMPRESSED else unwrap(whole)
+            except MessageError as error:
+                self._corrupt += 1
+                if self._spec.skip_corrupt:
+                    continue
+                raise ReadError(f"a record cannot be read: {error}") from error
+            kept = [each for each in found if segment.start <= each.queue_offset < segment.end and self._passes(each)]
+            messages += kept
+            order += [row] * len(kept)
+        spec = self._spec
+        columns = scalar.arrays(messages, spec.columns, text_properties=spec.text_properties, text_body=spec.text_body)
+        return _Part(np.array(order, np.int64), columns)
+
+    def _passes(self, message: ReceivedMessage) -> bool:
+        return self._spec.tags is None or message.tags in self._spec.tags
+
+    def _vector_part(self, layout: Layout, rows: Longs) -> _Part:
+        spec = self._spec
+        properties = None
+        if spec.tags is not None or not _FROM_PROPERTIES.isdisjoint(spec.columns):
+            properties = Properties(gather(self._data, layout.properties_at, layout.end))
+        columns = {name: self._column(name, layout, rows, properties) for name in spec.columns}
+        if spec.tags is not None and properties is not None:
+            # Brokers compare hashes of tags; different tags may share one.
+            passes = pc.is_in(properties.column(Property.TAGS), pa.array(sorted(spec.tags), pa.string()))
+            if not pc.all(passes).as_py():
+                columns = {name: column.filter(passes) for name, column in columns.items()}
+                rows = rows[passes.to_numpy(zero_copy_only=False)]
+        return _Part(rows, columns)
+
+    def _column(self, name: str, layout: Layout, rows: Longs, properties: Properties | None) -> pa.Array:
+        if name in _NUMBERS:
+            return _native(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
+        if properties is not None and name in _FROM_PROPERTIES:
+            return self._from_properties(name, layout, properties)
+        return getattr(self, f"_{name.lower()}")(layout, rows)
+
+    def _from_properties(self, name: str, layout: Layout, properties: Properties) -> pa.Array:
+        if name == "tags":
+            return properties.column(Property.TAGS)
+        if name == "keys":
+            return properties.column(Property.KEYS)
+        if name == "msgId":
+            return _with_offset_ids(properties.column(Property.UNIQ_KEY), layout)
+        if self._spec.text_properties:
+            return pa.array([msgspec.json.encode(each).decode() for each in properties.dicts()], pa.string())
+        return properties.maps()
+
+    def _queueoffset(self, layout: Layout, rows: Longs) -> pa.Array:
+        deltas = np.array([each.delta for each in self._segments], np.int64)[self._owner[rows]]
+        return pa.array(layout.fixed["offset"].astype(np.int64) + deltas)
+
+    def _topic(self, layout: Layout, rows: Longs) -> pa.Array:
+        if any(segment.topic is None for segment in self._segments):
+            return text(gather(self._data, layout.topic_at, layout.topic_end))
+        return self._shared([segment.topic for segment in self._segments], rows)
+
+    def _brokername(self, _layout: Layout, rows: Longs) -> pa.Array:
+        return self._shared([segment.broker for segment in self._segments], rows)
+
+    def _shared(self, values: list[Any], rows: Longs) -> pa.Array:
+        return pa.array(values, pa.string()).take(pa.array(self._owner[rows]))
+
+    def _sysflag(self, layout: Layout, _rows: Longs) -> pa.Array:
+        flags = layout.fixed["sysflag"].astype(np.int32)
+        return pa.array(flags & ~np.int32(sysflag.COMPRESSED) if self._spec.decompress else flags)
+
+    def _borntimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
+        return _times(layout.fixed["born"])
+
+    def _storetimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
+        return _times(layout.fixed["stored"])
+
+    def _bornhost(self, layout: Layout, _rows: Longs) -> pa.Array:
+        return _hosts(layout.fixed["bornhost"])
+
+    def _storehost(self, layout: Layout, _rows: Longs) -> pa.Array:
+        return _hosts(layout.fixed["storehost"])
+
+    def _body(self, layout: Layout, _rows: Longs) -> pa.Array:
+        bodies = gather(self._data, layout.body_at, layout.body_end)
+        flags = layout.fixed["sysflag"]
+        packed = np.flatnonzero(flags & sysflag.COMPRESSED)
+        if self._spec.decompress and len(packed):
+            inflated = pa.array(
+                [self._inflate(bodies[int(row)].as_py(), int(flags[row])) for row in packed], pa.binary()
+            )
+            places = np.arange(len(bodies))
+            places[packed] = len(bodies) + np.arange(len(packed))
+            bodies = pa.concat_arrays([bodies, inflated]).take(pa.array(places))
+        return text(bodies) if self._spec.text_body else bodies
+
+    def _inflate(self, body: bytes, flag: int) -> bytes:
+        try:
+            inflated = decompress(body, flag, limit=min(MAX_INFLATED, self._budget))
+        except MessageError as error:
+            raise ReadError(f"a body cannot be inflated: {error}; decompress=false reads it as it is") from error
+        self._budget -= max(len(inflated) - len(body), 0)
+        return inflated
+
+
+def _is_batch(layout: Layout) -> Mask:
+    found: Mask = layout.fixed["sysflag"] & sysflag.WRAPPED_BATCH == sysflag.WRAPPED_BATCH
+    return found
+
+
+def _native(values: Any, kind: pa.DataType) -> pa.Array:
+    return pa.array(values.astype(kind.to_pandas_dtype()))
+
+
+def _times(millis: Any) -> pa.Array:
+    values = millis.astype(np.int64)
+    absurd = (values < scalar.MIN_TIME) | (values > scalar.MAX_TIME)
+    return pa.array(np.where(absurd, 0, values) * 1000, mask=absurd if absurd.any() else None).view(TIMESTAMP)
+
+
+def _hosts(values: Any) -> pa.Array:
+    """Addresses as text; each different one is formatted once."""
+    width = values.dtype.itemsize
+    raw = np.ascontiguousarray(values)
+    if width == 8:
+        different, places = np.unique(raw.view(np.uint64), return_inverse=True)
+        names = [str(unpack_host(each.tobytes())) for each in different]
+        return pa.array(names, pa.string()).take(pa.array(places))
+    return pa.array([str(unpack_host(each.tobytes())) for each in raw], pa.string())
+
+
+def _with_offset_ids(ids: pa.Array, layout: Layout) -> pa.Array:
+    """Messages whose sender gave them no id are known by their place."""
+    if not ids.null_count:
+        return ids
+    missing = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
+    made = []
+    for row in missing:
+        host = unpack_host(layout.fixed["storehost"][row].tobytes())
+        made.append(offset_message_id(host.ip, host.port, int(layout.fixed["physical"][row])))
+    places = np.arange(len(ids))
+    places[missing] = len(ids) + np.arange(len(missing))
+    return pa.concat_arrays([ids, pa.array(made, pa.string())]).take(pa.array(places))

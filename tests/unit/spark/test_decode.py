@@ -1,0 +1,168 @@
+"""The vectorised decoder gives what the scalar one gives, for any record. # SP-02"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyromq.protocol import sysflag
+from pyromq.protocol.batch import encode_batch
+from pyromq.protocol.compression import CompressionType, compress
+from pyromq.protocol.host import Host, pack_host
+from pyromq.protocol.message import Message, ReceivedMessage
+from pyromq.protocol.record import decode_records, encode_record, pack_record
+from pyromq.spark import scalar
+from pyromq.spark.columns import COLUMNS
+from pyromq.spark.decode import RowSpec, Segment, decode
+from pyromq.spark.errors import ReadError
+from pyromq.spark.layout import walk
+
+ALL = RowSpec(tuple(COLUMNS))
+HOSTS = st.sampled_from([Host("127.0.0.1", 10911), Host("10.2.3.4", 1), Host("::1", 9), Host("fe80::1:2", 65535)])
+LONG = st.integers(-(2**63), 2**63 - 1)
+INT = st.integers(-(2**31), 2**31 - 1)
+NAMES = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "größe", "x" * 40])
+# Raw text: repeated names, empty values, missing separators, bytes that are not UTF-8.
+RAW_PROPERTIES = st.one_of(
+    st.lists(st.tuples(NAMES, st.text(max_size=8)), max_size=6).map(
+        lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs).encode("utf-8", "replace")
+    ),
+    st.binary(max_size=24),
+    st.lists(
+        st.sampled_from([b"TAGS\x01t\x02", b"\x02", b"\x01", b"a\x01b", b"UNIQ_KEY\x01\x02", b"\xff\x01\xfe"])
+    ).map(b"".join),
+)
+
+
+@st.composite
+def records(draw: st.DrawFn) -> bytes:
+    body = draw(st.binary(max_size=64))
+    flag = draw(st.sampled_from([0, sysflag.COMMIT, sysflag.MULTI_TAGS]))
+    if draw(st.booleans()):
+        kind = draw(st.sampled_from(CompressionType))
+        body, flag = compress(body, kind), flag | sysflag.COMPRESSED | kind << sysflag.COMPRESSION_SHIFT
+    elif draw(st.integers(0, 9)) == 0:
+        items = [Message("t", draw(st.binary(max_size=9)), tags=draw(st.sampled_from([None, "t"]))) for _ in range(3)]
+        body, flag = encode_batch(items), flag | sysflag.WRAPPED_BATCH
+    topic = draw(st.one_of(st.sampled_from([b"orders", b"t" * 127, b"t" * 200]), st.text(max_size=9).map(str.encode)))
+    return pack_record(
+        topic,
+        body,
+        draw(RAW_PROPERTIES),
+        draw(INT),
+        draw(LONG),
+        draw(LONG),
+        draw(LONG),
+        pack_host(draw(HOSTS)),
+        draw(st.one_of(LONG, st.just(1_700_000_000_000))),
+        pack_host(draw(HOSTS)),
+        flag,
+        draw(INT),
+        draw(INT),
+        draw(LONG),
+    )
+
+
+def rows_of(columns: dict[str, pa.Array]) -> dict[str, list[Any]]:
+    return {name: column.to_pylist() for name, column in columns.items()}
+
+
+def expected(buffer: bytes, names: tuple[str, ...] = ALL.columns) -> dict[str, list[Any]]:
+    messages = decode_records(buffer)
+    for message in messages:
+        message.broker_name = "broker-a"
+    return rows_of(scalar.arrays(messages, names))
+
+
+@given(st.lists(records(), max_size=8))
+def test_equals_the_scalar_decoder(made: list[bytes]) -> None:  # SP-02
+    buffer = b"".join(made)
+    starts = walk(buffer)
+    rows = decode(buffer, starts, [Segment(len(starts), None, "broker-a", start=-(2**63))], ALL)
+    for name, column in rows.columns.items():
+        column.validate(full=True)
+        assert column.type == COLUMNS[name][1]
+    assert rows_of(rows.columns) == expected(buffer)
+
+
+@given(st.lists(records(), min_size=1, max_size=5), st.data())
+def test_damage_is_an_error_of_ours_or_a_row_less(made: list[bytes], data: st.DataObject) -> None:
+    buffer = bytearray(b"".join(made))
+    starts = walk(bytes(buffer))
+    for _ in range(data.draw(st.integers(1, 4))):
+        buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
+    segments = [Segment(len(starts), None, "broker-a", start=-(2**63))]
+    skipping = RowSpec(tuple(COLUMNS), skip_corrupt=True, decompress=False)
+    rows = decode(bytes(buffer), starts, segments, skipping)
+    for column in rows.columns.values():
+        column.validate(full=True)
+    try:
+        decode(bytes(buffer), starts, segments, RowSpec(tuple(COLUMNS), decompress=False))
+    except ReadError:
+        assert rows.corrupt
+    else:
+        assert not rows.corrupt
+
+
+def message(offset: int, body: bytes = b"x", **properties: str) -> bytes:
+    return encode_record(
+        ReceivedMessage("orders", body, properties, queue_offset=offset, store_timestamp=1_700_000_000_123)
+    )
+
+
+def decoded(buffer: bytes, spec: RowSpec, **segment: Any) -> dict[str, list[Any]]:
+    starts = walk(buffer)
+    return rows_of(decode(buffer, starts, [Segment(len(starts), "orders", "broker-a", **segment)], spec).columns)
+
+
+def test_keeps_the_range_only() -> None:
+    buffer = b"".join(message(offset) for offset in range(10))
+    assert decoded(buffer, RowSpec(("queueOffset",)), start=3, end=6) == {"queueOffset": [3, 4, 5]}
+    assert decoded(buffer, RowSpec(("queueOffset",)), start=13, end=15, delta=10) == {"queueOffset": [13, 14]}
+
+
+def test_compares_the_text_of_tags() -> None:  # SP-08
+    buffer = message(0, TAGS="Aa") + message(1, TAGS="BB") + message(2)
+    spec = RowSpec(("queueOffset", "tags"), tags=frozenset({"Aa"}))  # the hashes of Aa and BB are equal
+    assert decoded(buffer, spec) == {"queueOffset": [0], "tags": ["Aa"]}
+
+
+def test_no_body_is_touched_without_the_column() -> None:  # SP-07
+    broken = message(0, b"not compressed at all")
+    starts = walk(broken)
+    flagged = bytearray(broken)
+    flagged[39] |= sysflag.COMPRESSED
+    segments = [Segment(1, "orders", "broker-a")]
+    rows = decode(bytes(flagged), starts, segments, RowSpec(("queueOffset",)))
+    assert rows.columns["queueOffset"].to_pylist() == [0]
+    with pytest.raises(ReadError, match="inflated"):
+        decode(bytes(flagged), starts, segments, RowSpec(("body",)))
+
+
+def test_checks_bodies_on_request() -> None:
+    buffer = bytearray(message(0, b"hello"))
+    buffer[buffer.index(b"hello")] ^= 1
+    starts = walk(bytes(buffer))
+    segments = [Segment(1, "orders", "broker-a")]
+    assert decode(bytes(buffer), starts, segments, RowSpec(("queueOffset",))).length == 1
+    with pytest.raises(ReadError, match="CRC"):
+        decode(bytes(buffer), starts, segments, RowSpec(("queueOffset",), verify_crc=True))
+
+
+def test_text_forms() -> None:
+    buffer = message(0, b"gr\xc3\xb6\xc3\x9fe", a="b") + message(1, b"\xff")
+    spec = RowSpec(("body", "properties"), text_properties=True, text_body=True)
+    assert decoded(buffer, spec) == {"body": ["größe", "\ufffd"], "properties": ['{"a":"b"}', "{}"]}
+
+
+def test_walk_refuses_what_is_no_chain_of_records() -> None:
+    buffer = message(0) + message(1)
+    assert walk(buffer).tolist() == [0, len(buffer) // 2]
+    for broken in (buffer[:-1], buffer + b"\0", b"\0" * 100):
+        with pytest.raises(Exception, match="record"):
+            walk(broken)
+    assert walk(b"").tolist() == []
+    assert isinstance(walk(b""), np.ndarray)

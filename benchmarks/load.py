@@ -26,6 +26,7 @@ from pyromq.protocol.properties import encode_properties
 
 TOPIC = "BenchmarkTest"
 FRAMES = 4096
+MAX_FRAME_BYTES = 16 << 20
 PULL_COUNT = 32
 BATCH_COUNT = 32
 WARM_UP = 0.3
@@ -47,11 +48,22 @@ class Load:
     """Share of a core that the generator itself used."""
 
 
-def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES) -> list[bytes]:
-    """Sends as Java's producer makes them, with a body of `size` bytes, to the first queues of the topic in turn."""
+def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES, topics: int = 1) -> list[bytes]:
+    """Sends as Java's producer makes them, with a body of `size` bytes, to the first queues of the topic in turn.
+
+    With several topics, their names are made from the one given, and the sends go round them.
+    """
+    names = [topic] if topics == 1 else [f"{topic}-{number}" for number in range(topics)]
+    body = b"x" * size
     return [
         _send_frame(
-            RequestCode.SEND_MESSAGE_V2, number, topic, number % queues, b"x" * size, _properties(number), batch=False
+            RequestCode.SEND_MESSAGE_V2,
+            number,
+            names[number % topics],
+            number // topics % queues,
+            body,
+            _properties(number),
+            batch=False,
         )
         for number in range(count)
     ]
@@ -176,24 +188,25 @@ async def run(address: str, frames: Sequence[bytes], depth: int, *, seconds: flo
         lambda: _Generator(frames, depth, total or 2**62), host, int(port)
     )
     if total:
-        begun, before, used = time.perf_counter(), 0, _cpu()
+        begun, before, used = time.perf_counter(), 0, cpu_seconds()
         await generator.ended
     else:
         await asyncio.sleep(WARM_UP)
-        begun, before, used = time.perf_counter(), generator.answered, _cpu()
+        begun, before, used = time.perf_counter(), generator.answered, cpu_seconds()
         await asyncio.sleep(seconds)
         if generator.ended.done():
             await generator.ended
     elapsed = time.perf_counter() - begun
     rate = (generator.answered - before) / elapsed
-    load = Load(rate, generator.answered, generator.failed, (_cpu() - used) / elapsed)
+    load = Load(rate, generator.answered, generator.failed, (cpu_seconds() - used) / elapsed)
     if not generator.ended.done():
         generator.ended.set_result(None)
     transport.abort()
     return load
 
 
-def _cpu() -> float:
+def cpu_seconds() -> float:
+    """Processor time of this process so far."""
     usage = resource.getrusage(resource.RUSAGE_SELF)
     return usage.ru_utime + usage.ru_stime
 
@@ -208,11 +221,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--total", type=int, default=0, help="stop after this many requests instead")
     parser.add_argument("--queues", type=int, default=4, help="queues to send to")
+    parser.add_argument("--topics", type=int, default=1, help="topics to send to, in turn")
     parser.add_argument("--messages", type=int, default=32_000, help="messages to pull, over and over")
     parser.add_argument("--topic", default=TOPIC)
     options = parser.parse_args()
     if options.kind == "send":
-        frames = send_frames(options.size, topic=options.topic, queues=options.queues)
+        count = max(512, min(FRAMES, MAX_FRAME_BYTES // (options.size + 1)))
+        frames = send_frames(
+            options.size, topic=options.topic, queues=options.queues, count=count, topics=options.topics
+        )
     elif options.kind == "batch":
         frames = batch_frames(options.size, topic=options.topic, queues=options.queues)
     else:

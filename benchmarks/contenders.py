@@ -1,0 +1,123 @@
+"""The two brokers of the race as processes with the same settings: Apache's and ours, each with a name server.
+
+The name servers are ours for both, since only the brokers race. What is read from `/proc` counts all threads of a
+process; memory is split into what the process has for itself and the pages of its files, which the system can drop.
+"""
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.interop.artifacts import SERVER_VERSION, apache_servers
+from tests.interop.servers import our_name_server, write_properties
+
+from benchmarks.load import send_frames
+
+APACHE = "apache"
+OURS = "pyromq"
+START_BOUND = 120.0
+STOP_BOUND = 30.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+# What runbroker.sh of the release passes, apart from the size of the heap.
+_JVM = (
+    "-server", "-XX:+UseG1GC", "-XX:G1HeapRegionSize=16m", "-XX:G1ReservePercent=25",
+    "-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0", "-XX:-OmitStackTraceInFastThrow",
+    "-XX:+AlwaysPreTouch", "-XX:MaxDirectMemorySize=15g", "-XX:-UseLargePages",
+)  # fmt: skip
+_OPENED = (
+    "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)  # fmt: skip
+HEAPS = {"small": ("-Xms512m", "-Xmx512m"), "default": ("-Xms8g", "-Xmx8g")}
+"""`small` is what fits beside other programs, `default` what the release's own script asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Of one process, in megabytes."""
+
+    resident: float
+    own: float
+    """Resident without the pages of mapped files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A running broker."""
+
+    name: str
+    address: str
+    namesrv: str
+    pid: int
+    started: float
+    """Seconds from the start of the process to the first message accepted."""
+
+    def cpu(self) -> float:
+        """Processor seconds used so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / _TICKS
+
+    def memory(self) -> Memory:
+        """As of now."""
+        lines = Path(f"/proc/{self.pid}/status").read_text().splitlines()
+        sizes = {
+            line.split(":")[0]: int(line.split()[1]) / 1024 for line in lines if line.startswith(("VmRSS", "RssA"))
+        }
+        return Memory(sizes["VmRSS"], sizes["RssAnon"])
+
+
+def _command(name: str, folder: Path, heap: str) -> list[str]:
+    config = str(folder / "broker.conf")
+    if name == OURS:
+        return [sys.executable, "-m", "pyromq", "broker", "-c", config]
+    main = ["-cp", apache_servers(SERVER_VERSION), "org.apache.rocketmq.broker.BrokerStartup", "-c", config]
+    return ["java", *HEAPS[heap], *_JVM, *_OPENED, f"-Duser.home={folder}", *main]
+
+
+@contextlib.contextmanager
+def running(name: str, folder: Path, flush: str, heap: str) -> Iterator[Contender]:
+    """One broker with Apache's default settings, but for the flush type, until the end of the block."""
+    with our_name_server(folder / "namesrv") as name_server:
+        settings = {"flushDiskType": flush, "mappedFileSizeCommitLog": str(1 << 30)}
+        port = write_properties(folder, name_server.address, f"{name}-{flush.lower()}", settings)
+        begun = time.perf_counter()
+        with (folder / "broker.log").open("wb") as log:
+            process = subprocess.Popen(
+                _command(name, folder, heap),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "ROCKETMQ_HOME": str(folder)},
+            )
+        try:
+            address = f"127.0.0.1:{port}"
+            _first_send(address, process, folder / "broker.log")
+            started = time.perf_counter() - begun
+            yield Contender(name, address, name_server.address, process.pid, started)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.wait(STOP_BOUND)
+
+
+def _first_send(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Send one message over and over until it is accepted."""
+    host, port = address.split(":")
+    (frame,) = send_frames(128, count=1)
+    end = time.monotonic() + START_BOUND
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"the broker ended with {process.returncode}:\n{log.read_text()[-4000:]}")
+        with contextlib.suppress(OSError), socket.create_connection((host, int(port)), 1) as connection:
+            connection.settimeout(5)
+            connection.sendall(frame)
+            if b'"code":0,' in connection.recv(65536):
+                return
+        time.sleep(0.01)
+    raise RuntimeError(f"no message was accepted at {address}:\n{log.read_text()[-4000:]}")

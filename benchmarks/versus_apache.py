@@ -1,0 +1,161 @@
+"""Apache's broker and ours on one machine, in turn, under the same load.
+
+    python -m benchmarks.versus_apache --markdown docs/benchmarks.md     # everything, about twelve minutes
+    python -m benchmarks.versus_apache --quick --rows 'depth 256'        # a few rows
+
+Rows are in `race`, the brokers in `contenders`. Both are warmed up first, Apache's for longer, since its compiler needs
+it; then each round measures each row on one broker and on the other, and the next round in the other order.
+"""
+
+import argparse
+import contextlib
+import json
+import re
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from benchmarks.contenders import APACHE, HEAPS, OURS, Contender, running
+from benchmarks.race import FLUSH_TYPES, FULL, QUICK, Pacing, Row, generate, rows
+from benchmarks.standings import Standing, markdown, show
+
+WARM_UP = {APACHE: 25.0, OURS: 2.0}
+CONTENDERS = (APACHE, OURS)
+START_UP = "start-up to the first message accepted"
+IDLE_MEMORY = "memory after start-up (RSS)"
+LOADED_MEMORY = "memory after all the load (RSS without mapped files)"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to run."""
+
+    rounds: int
+    pacing: Pacing
+    heap: str
+    warm_up: float
+    """Times the full warm-up."""
+
+
+class Race:
+    """Collects the figures of all rounds: name of the figure → contender → values."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in CONTENDERS})
+        self.units: dict[str, str] = {}
+        self.lower: set[str] = set()
+        self.busy: dict[str, float] = defaultdict(float)
+        self.failed: dict[str, int] = defaultdict(int)
+        self._plan = plan
+
+    def add(self, contender: str, figure: str, value: float, unit: str, *, lower: bool) -> None:
+        """Note one value."""
+        self.values[figure][contender].append(value)
+        self.units[figure] = unit
+        if lower:
+            self.lower.add(figure)
+
+    def run(self, chosen: list[Row], folder: Path) -> None:
+        """Everything that was chosen."""
+        flush_types = [flush for flush in FLUSH_TYPES if any(row.flush == flush for row in chosen)]
+        with contextlib.ExitStack() as stack:
+            pairs: dict[str, list[Contender]] = {flush: [] for flush in flush_types}
+            for flush in flush_types:
+                for name in CONTENDERS:
+                    broker = running(name, folder / f"{name}-{flush}", flush, self._plan.heap)
+                    pairs[flush].append(stack.enter_context(broker))
+            for pair in pairs.values():
+                for contender in pair:
+                    self._warm_up(contender)
+            for row in chosen:
+                for contender in pairs[row.flush]:
+                    row.prepare(contender)
+            for number in range(self._plan.rounds):
+                self._round(number, chosen, pairs)
+            for contender in pairs[flush_types[0]]:
+                self.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
+
+    def starts(self, folder: Path) -> None:
+        """How long a start on an empty folder takes, and the memory it ends with."""
+        for number in range(self._plan.rounds):
+            for name in CONTENDERS:
+                with running(name, folder / f"start-{name}-{number}", "ASYNC_FLUSH", self._plan.heap) as contender:
+                    self.add(name, START_UP, contender.started, "s", lower=True)
+                    self.add(name, IDLE_MEMORY, contender.memory().resident, "MB", lower=True)
+
+    def standings(self) -> list[Standing]:
+        """The outcome, figure by figure; those of the processor time last."""
+        figures = sorted(self.values, key=lambda figure: figure.startswith("CPU"))
+        return [self._standing(figure) for figure in figures]
+
+    def _standing(self, figure: str) -> Standing:
+        apache, ours = (self.values[figure][name] for name in CONTENDERS)
+        lower = figure in self.lower
+        ratios = [theirs / mine if lower else mine / theirs for theirs, mine in zip(apache, ours, strict=True)]
+        ratio = statistics.median(ratios)
+        return Standing(figure, self.units[figure], lower, tuple(apache), tuple(ours), ratio, self.busy[figure])
+
+    def _warm_up(self, contender: Contender) -> None:
+        seconds = WARM_UP[contender.name] * self._plan.warm_up
+        for depth, size in ((256, 128), (32, 1024)):
+            options = ("--depth", str(depth), "--size", str(size), "--seconds", str(seconds / 2))
+            generate("load", "send", contender.address, *options)
+
+    def _round(self, number: int, chosen: list[Row], pairs: dict[str, list[Contender]]) -> None:
+        for row in chosen:
+            pair = pairs[row.flush]
+            begun = time.monotonic()
+            for contender in pair if number % 2 == 0 else reversed(pair):
+                known = {
+                    figure: tuple(v for c in CONTENDERS for v in values[c]) for figure, values in self.values.items()
+                }
+                sample = row.measure(contender, self._plan.pacing, known)
+                for figure, value in sample.figures.items():
+                    self.add(contender.name, figure, value, row.units[figure], lower=figure in row.lower)
+                    self.busy[figure] = max(self.busy[figure], sample.busy)
+                if sample.failed:
+                    self.failed[f"{row.name}: {contender.name}"] += sample.failed
+            print(f"round {number + 1}: {row.name} ({time.monotonic() - begun:.1f} s)", file=sys.stderr)
+
+
+def main() -> None:
+    """Parse the command line, run, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--markdown", type=Path, help="write the table to this file too")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 3")
+    parser.add_argument("--quick", action="store_true", help="shorter measurements, three minutes or so")
+    parser.add_argument("--rows", default="", help="only rows whose name matches this regular expression")
+    parser.add_argument("--heap", choices=sorted(HEAPS), default="small", help="for Apache's broker")
+    parser.add_argument("--no-java-client", action="store_true", help="leave out the rows of the official Java client")
+    options = parser.parse_args()
+    chosen = [row for row in rows(with_java=not options.no_java_client) if re.search(options.rows, row.name)]
+    pacing, warm_up, rounds = (QUICK, 0.5, 3) if options.quick else (FULL, 1.0, 5)
+    race = Race(Plan(options.rounds or rounds, pacing, options.heap, warm_up))
+    with tempfile.TemporaryDirectory(prefix="versus-apache-") as folder:
+        if chosen:
+            race.run(chosen, Path(folder))
+        if re.search(options.rows, START_UP) or re.search(options.rows, IDLE_MEMORY):
+            race.starts(Path(folder))
+    standings = race.standings()
+    if options.markdown is not None:
+        options.markdown.write_text(
+            markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds)
+        )
+    if options.json:
+        print(json.dumps({"rows": [asdict(standing) for standing in standings], "failed": race.failed}))
+    else:
+        show(standings, race.failed)
+
+
+def race_command() -> str:
+    """As it was typed, for the record."""
+    return f"python -m benchmarks.versus_apache {' '.join(sys.argv[1:])}".strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def write_config(path: Path, text: bytes) -> None:
+def write_config(path: Path, text: bytes, *, mode: int = 0o644) -> None:
     """Replace `path` with `text`, keeping the previous text as `<name>.bak`. Raises OSError, and then nothing changed.
 
     The new text is complete and synced under a temporary name before either name is moved, because releases of
@@ -25,7 +25,7 @@ def write_config(path: Path, text: bytes) -> None:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(path.name + ".tmp")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(text)

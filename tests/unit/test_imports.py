@@ -13,12 +13,13 @@ ALLOWED = {
     "protocol": set[str](),
     "remoting": {"protocol"},
     "store": {"protocol"},
-    "namesrv": {"protocol", "remoting"},
-    "broker": {"protocol", "remoting", "store", "namesrv"},
-    "filtersrv": {"protocol", "remoting"},
+    "auth": {"protocol", "remoting"},
+    "namesrv": {"protocol", "remoting", "auth"},
+    "broker": {"protocol", "remoting", "auth", "store", "namesrv"},
+    "filtersrv": {"protocol", "remoting", "auth"},
     "client": {"protocol", "remoting"},
     "spark": {"protocol", "remoting", "store", "client"},
-    "cli": {"protocol", "remoting", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
+    "cli": {"protocol", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
 }
 
 

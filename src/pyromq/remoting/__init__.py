@@ -18,6 +18,7 @@ from pyromq.remoting.errors import (
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.nameservers import NameServers
+from pyromq.remoting.rates import TokenBuckets
 from pyromq.remoting.server import Server
 from pyromq.remoting.socks import SocksProxies, SocksProxy
 from pyromq.remoting.stats import Stats
@@ -48,5 +49,6 @@ __all__ = [
     "Stats",
     "TlsError",
     "TlsMode",
+    "TokenBuckets",
     "TooManyRequests",
 ]

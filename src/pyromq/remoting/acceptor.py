@@ -100,7 +100,10 @@ class Acceptor:
         admitted = self._admission.enter(peer.host, shared=trusted)
         if not admitted and not self._refusing:
             # Once for a run of refusals; the counters have the rest.
-            logger.warning("Refusing connections, the latest from %s: limits connections, connections_per_peer", peer)
+            logger.warning(
+                "Refusing connections, the latest from %s: limits connections, connections_per_peer, connection_rate",
+                peer,
+            )
         self._refusing = not admitted
         if not admitted:
             sock.close()

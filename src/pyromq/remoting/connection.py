@@ -38,6 +38,7 @@ class Connection(asyncio.Protocol):
     """A peer we exchange commands with. Use it on its event loop only.
 
     `peer` and `local` are addresses, `context` is free for the application, `close_reason` says why it ended.
+    `is_stranger` until somebody found out who the peer is, on servers that want to know.
     """
 
     __slots__ = (
@@ -57,13 +58,16 @@ class Connection(asyncio.Protocol):
         "_retired",
         "_share",
         "_state",
+        "_stranger_bytes",
         "_transport",
         "_work_scheduled",
         "arrivals",
         "calls_in_flight",
         "close_reason",
         "context",
+        "is_stranger",
         "local",
+        "opened_at",
         "peer",
     )
 
@@ -74,6 +78,8 @@ class Connection(asyncio.Protocol):
         self.close_reason = ""
         self.arrivals = 0
         self.calls_in_flight = 0
+        self.is_stranger = endpoint.strangers
+        self.opened_at = endpoint.clock()
         self._endpoint = endpoint
         self._requests = Requests(self, endpoint, handlers, self._work_soon)
         self._frames = FrameReader(endpoint.limits.max_frame)
@@ -81,6 +87,7 @@ class Connection(asyncio.Protocol):
         self._state = State.NEW
         self._share = 0
         self._partial = 0
+        self._stranger_bytes = 0
         self._partial_since = 0.0
         self._idle_mark = (0, 0, 0)
         self._idle_since = endpoint.clock()
@@ -227,6 +234,10 @@ class Connection(asyncio.Protocol):
     def check_idle(self, now: float) -> None:
         """Close the connection if nothing moved for the idle time, or one frame or a farewell takes for ever."""
         limits = self._endpoint.limits
+        if self.is_stranger and self._state is State.OPEN and now - self.opened_at >= limits.stranger_timeout:
+            self._endpoint.stats.closed_strangers += 1
+            self.abort(f"nobody known after {limits.stranger_timeout:g} s, limit stranger_timeout")
+            return
         mark = (self.arrivals, self._outbox.departures, self._transport.get_write_buffer_size())
         if self._partial and not self._reading_paused and now - self._partial_since >= limits.frame_timeout:
             self._cut(f"a frame did not end within {limits.frame_timeout:g} s, limit frame_timeout")
@@ -291,8 +302,7 @@ class Connection(asyncio.Protocol):
             self._endpoint.stats.reads_paused -= 1
         self._backlog.clear()
         endpoint = self._endpoint
-        endpoint.stats.partial_bytes -= self._partial
-        self._partial = 0
+        self._count_partial(0)
         endpoint.calls.fail(self, self._lost)
         self._outbox.clear()
         listeners, self._close_listeners = self._close_listeners, []
@@ -365,10 +375,18 @@ class Connection(asyncio.Protocol):
         if begun or not self._partial:
             self._partial_since = endpoint.clock()
         grown = size > self._partial
-        endpoint.stats.partial_bytes += size - self._partial
-        self._partial = size
-        if grown and endpoint.stats.partial_bytes > endpoint.limits.partial_bytes_total:
+        self._count_partial(size)
+        if grown and endpoint.stats.stranger_bytes > endpoint.limits.stranger_bytes_total and self.is_stranger:
+            self._cut("too many bytes of unfinished frames of unknown peers, limit stranger_bytes_total")
+        elif grown and endpoint.stats.partial_bytes > endpoint.limits.partial_bytes_total:
             self._cut("too many bytes of unfinished frames on all connections, limit partial_bytes_total")
+
+    def _count_partial(self, size: int) -> None:
+        stats = self._endpoint.stats
+        stats.partial_bytes += size - self._partial
+        counted = size if self.is_stranger else 0
+        stats.stranger_bytes += counted - self._stranger_bytes
+        self._partial, self._stranger_bytes = size, counted
 
     # Endings
 

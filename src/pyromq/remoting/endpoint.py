@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pyromq.protocol.command import Command
 from pyromq.remoting.calls import Calls
 from pyromq.remoting.limits import Limits
+from pyromq.remoting.rates import TokenBuckets
 from pyromq.remoting.stats import Stats
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class Endpoint:
         "max_calls",
         "on_close",
         "on_open",
+        "request_rates",
         "stats",
+        "strangers",
         "tasks",
     )
 
@@ -62,6 +65,7 @@ class Endpoint:
         max_calls: int,
         on_open: ConnectionListener | None = None,
         on_close: ConnectionListener | None = None,
+        strangers: bool = False,
     ) -> None:
         self.limits = limits
         self.clock = clock
@@ -70,6 +74,10 @@ class Endpoint:
         self.on_open = on_open
         self.on_close = on_close
         self.stats = Stats()
+        self.strangers = strangers
+        self.request_rates = None
+        if limits.request_rate:
+            self.request_rates = TokenBuckets(limits.request_rate, 2 * limits.request_rate, clock=clock)
         self.calls = Calls(self.stats, clock)
         self.connections: set[Connection] = set()
         self.tasks: set[asyncio.Task[Answer]] = set()

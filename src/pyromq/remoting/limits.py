@@ -23,6 +23,14 @@ class Limits:
     """Request bytes accepted but not answered on all connections. Above it requests are answered SYSTEM_BUSY."""
     partial_bytes_total: int = 512 * MIB
     """Bytes of frames that have begun but not ended, on all connections. The one that exceeds it is closed."""
+    stranger_bytes_total: int = 32 * MIB
+    """The same for connections that have not proved who they are, on servers that want to know."""
+    stranger_timeout: float = 30.0
+    """How long such a connection may stay without doing so."""
+    connection_rate: float = 0.0
+    """Connections that one address may open in a second, 0 for any number; more are closed as they are accepted."""
+    request_rate: float = 0.0
+    """Requests of one address in a second, 0 for any number. One more is answered SYSTEM_BUSY."""
     unsent_high: int = MIB
     """Bytes written but not taken by a peer at which a server stops reading from it."""
     unsent_max: int = 64 * MIB

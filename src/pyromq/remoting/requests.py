@@ -27,7 +27,16 @@ BUSY = "[OVERLOAD]system busy, start flow control for a while"
 class Requests:
     """Serves one connection. `in_flight` and `bytes_in_flight` count what was accepted but not answered yet."""
 
-    __slots__ = ("_connection", "_endpoint", "_handlers", "_released", "_stats", "bytes_in_flight", "in_flight")
+    __slots__ = (
+        "_connection",
+        "_endpoint",
+        "_handlers",
+        "_rates",
+        "_released",
+        "_stats",
+        "bytes_in_flight",
+        "in_flight",
+    )
 
     def __init__(
         self,
@@ -41,6 +50,7 @@ class Requests:
         self._connection = connection
         self._endpoint = endpoint
         self._stats = endpoint.stats
+        self._rates = endpoint.request_rates
         self._handlers = handlers
         self._released = released
 
@@ -66,6 +76,9 @@ class Requests:
             )
         elif stats.requests_in_flight or self._endpoint.leaving:
             answer = self._refusal(command, size)
+        if answer is None and self._rates is not None and not self._rates.take(self._connection.peer.host):
+            stats.requests_refused_rate += 1
+            answer = command.reply(ResponseCode.SYSTEM_BUSY, remark=f"{BUSY}: limit request_rate; try again later")
         if answer is None and handler is not None:
             try:
                 answer = handler(command, self._connection)

@@ -22,7 +22,8 @@ class Server:
     """Serves `handlers`, a table from request code to handler, on every address it listens on.
 
     `trusted_proxies` (networks such as "10.0.0.0/8") may announce their clients with a PROXY header; from anybody
-    else it ends the connection. `on_open` and `on_close` are told about every connection.
+    else it ends the connection. `on_open` and `on_close` are told about every connection. With `strangers` connections
+    are held to tighter limits until a handler clears their `is_stranger`.
 
         server = Server({RequestCode.GET_BROKER_CONFIG: get_config})
         address = await server.listen("127.0.0.1", 0)
@@ -39,6 +40,7 @@ class Server:
         trusted_proxies: Iterable[str] = (),
         on_open: ConnectionListener | None = None,
         on_close: ConnectionListener | None = None,
+        strangers: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.limits = limits or Limits()
@@ -52,8 +54,9 @@ class Server:
             max_calls=self.limits.calls_per_connection,
             on_open=on_open,
             on_close=on_close,
+            strangers=strangers,
         )
-        self._admission = Admission(self.limits, self._endpoint.stats)
+        self._admission = Admission(self.limits, self._endpoint.stats, clock)
         self._acceptors: list[Acceptor] = []
 
     @property

@@ -1,0 +1,238 @@
+"""`Guard`: between the transport and the handlers, it finds out who asks and whether they may.
+
+Every request is verified by its own signature, as the protocol has it; what a user may do with a resource is decided
+once and remembered until users or rules change. Invariant: no handler behind a guard runs for a request that is not
+allowed, and a code that has no row in the permission table is for super users only.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, cast
+
+from pyromq.auth.access import Access, User
+from pyromq.auth.addresses import is_from
+from pyromq.auth.audit import AuditLog
+from pyromq.auth.errors import Denied
+from pyromq.auth.needs import Need, Scene
+from pyromq.auth.permissions import PERMISSIONS, SUPER
+from pyromq.auth.rules import Decision, Kind, Rules, judge
+from pyromq.errors import PyroMQError
+from pyromq.protocol.codes import ResponseCode, request_name, response_name
+from pyromq.protocol.command import Command
+from pyromq.protocol.signing import ACCESS_KEY, verify
+from pyromq.remoting import Answer, Connection, Handler, TokenBuckets
+
+REMEMBERED: Final = 65_536
+NOT_KNOWN: Final = "authentication failed: unknown access key, disabled user or wrong signature"
+NO_KEY: Final = "authentication is needed: the request has no AccessKey (set access and secret key in the client)"
+NO_RULES: Final = Rules()
+
+
+@dataclass(slots=True)
+class GuardStats:
+    """Counters, written on the event loop."""
+
+    verified: int = 0
+    unauthenticated: int = 0
+    unauthorized: int = 0
+    limited: int = 0
+
+
+class Guard:
+    """Checks requests against the users and rules that `access()` returns.
+
+    Without `authorization` every known user may do everything but change users. `rates` bounds the requests of a user,
+    `failures` the attempts of an address that failed.
+    """
+
+    def __init__(
+        self,
+        access: Callable[[], Access],
+        scene: Scene,
+        *,
+        authorization: bool = True,
+        audit: AuditLog | None = None,
+        rates: TokenBuckets | None = None,
+        failures: TokenBuckets | None = None,
+    ) -> None:
+        self._access = access
+        self._scene = scene
+        self._authorization = authorization
+        self._audit = audit
+        self._rates = rates
+        self._failures = failures
+        self._decided_for: Access | None = None
+        self._allowed: set[tuple[str, str, Kind, str, int]] = set()
+        self.stats = GuardStats()
+        self.on_super: Callable[[Command, Connection], None] | None = None
+        """Told about each request of a super user, before it is served."""
+
+    def table(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """The same table behind this guard."""
+        return {code: self._guarded(code, handler) for code, handler in handlers.items()}
+
+    def check(self, request: Command, connection: Connection) -> list[Need]:
+        """Find out whether a request may be served; returns what it needed. Raises Denied."""
+        permission = PERMISSIONS.get(request.code, SUPER)
+        host = connection.peer.host
+        access = self._access()
+        if access is not self._decided_for:
+            self._allowed.clear()
+            self._decided_for = access
+        if connection.is_stranger and self._failures is not None and not self._failures.has(host):
+            self.stats.limited += 1
+            raise Busy("too many failed attempts from this address: try again later")
+        user = self._authenticate(request, access, host)
+        connection.is_stranger = False
+        if self._rates is not None and not self._rates.take(user.name):
+            self.stats.limited += 1
+            raise Busy(f"user {user.name} sends more requests than userRequestRate allows: try again later")
+        if user.is_super:
+            if self.on_super is not None:
+                self.on_super(request, connection)
+            return []
+        if permission.super_only:
+            self.stats.unauthorized += 1
+            raise Denied(f"{request_name(request.code)} is for super users only", "not a super user")
+        if not self._authorization:
+            return []
+        needed = [need for needs in permission.needs for need in needs(request, self._scene)]
+        for need in needed:
+            self._authorize(user, need, access, host)
+        return needed
+
+    def _authenticate(self, request: Command, access: Access, host: str) -> User:
+        ext = request.ext
+        key = ext.get(ACCESS_KEY)
+        user = access.users.get(key) if key else None
+        if user is not None and user.is_enabled and is_from(host, user.sources):
+            if verify(ext, request.body, request.version, user.secret):
+                self.stats.verified += 1
+                return user
+            reason = "wrong signature"
+        elif not key:
+            reason = "no access key"
+        else:
+            reason = "unknown user" if user is None else "user disabled, or not from this address"
+        self.stats.unauthenticated += 1
+        if self._failures is not None:
+            self._failures.take(host)
+        raise Denied(NOT_KNOWN if key else NO_KEY, reason)
+
+    def _authorize(self, user: User, need: Need, access: Access, host: str) -> None:
+        decision = (user.name, host, need.kind, need.name, int(need.actions))
+        if decision in self._allowed:
+            return
+        entry = judge(access.rules.get(user.name, NO_RULES), need.kind, need.name, need.actions, host)
+        if entry is None or entry.decision is Decision.DENY:
+            self.stats.unauthorized += 1
+            why = "no matched policies" if entry is None else "the decision is deny"
+            raise Denied(f"User:{user.name} has no permission to access {need} from {host}, {why}.")
+        if len(self._allowed) >= REMEMBERED:
+            self._allowed.clear()
+        self._allowed.add(decision)
+
+    def _guarded(self, code: int, handler: Handler) -> Handler:
+        administrative = self._audit is not None and PERMISSIONS.get(code, SUPER).administrative
+
+        def serve(request: Command, connection: Connection) -> Answer | Awaitable[Answer]:
+            try:
+                needed = self.check(request, connection)
+            except Busy as busy:
+                return request.reply(ResponseCode.SYSTEM_BUSY, remark=str(busy))
+            except Denied as denied:
+                self._note_denial(request, connection, denied)
+                return request.reply(ResponseCode.NO_PERMISSION, remark=denied.remark)
+            if administrative:
+                return self._audited(handler, request, connection, needed)
+            return handler(request, connection)
+
+        return serve
+
+    def _note_denial(self, request: Command, connection: Connection, denied: Denied) -> None:
+        if self._audit is not None:
+            self._audit.denied(
+                user=_claimed(request),
+                peer=str(connection.peer),
+                request=request_name(request.code),
+                reason=str(denied),
+            )
+
+    def _audited(
+        self, handler: Handler, request: Command, connection: Connection, needed: list[Need]
+    ) -> Answer | Awaitable[Answer]:
+        note = partial(self._note, request, connection, needed)
+        return audited(handler, request, connection, note)
+
+    def _note(self, request: Command, connection: Connection, needed: list[Need], result: str) -> None:
+        if self._audit is not None:
+            self._audit.done(
+                user=_claimed(request),
+                peer=str(connection.peer),
+                request=request_name(request.code),
+                resources=[str(need) for need in needed],
+                result=result,
+            )
+
+
+class Busy(PyroMQError):  # noqa: N818 - the name says what happened
+    """A user or an address asks too often."""
+
+
+def audited(
+    handler: Handler, request: Command, connection: Connection, note: Callable[[str], None]
+) -> Answer | Awaitable[Answer]:
+    """Serve a request and tell `note` how it ended."""
+    try:
+        answer = handler(request, connection)
+    except Exception as error:
+        note(type(error).__name__)
+        raise
+    if answer is None or isinstance(answer, Command | bytes | list):
+        note(_result(answer))
+        return answer
+    return _when_answered(cast("Coroutine[Any, Any, Answer]", answer), note)
+
+
+async def _when_answered(answer: Awaitable[Answer], note: Callable[[str], None]) -> Answer:
+    try:
+        result = await answer
+    except Exception as error:
+        note(type(error).__name__)
+        raise
+    note(_result(result))
+    return result
+
+
+def _result(answer: Answer) -> str:
+    return response_name(answer.code) if isinstance(answer, Command) else "ANSWERED"
+
+
+def _claimed(request: Command) -> str:
+    return request.ext.get(ACCESS_KEY, "")
+
+
+class AuditOnly:
+    """For servers without authentication: administrative requests are noted, nobody is kept out."""
+
+    def __init__(self, audit: AuditLog) -> None:
+        self._audit = audit
+
+    def table(self, handlers: Mapping[int, Handler]) -> dict[int, Handler]:
+        """The same table, the administrative part of it audited."""
+        return {
+            code: self._noting(handler) if PERMISSIONS.get(code, SUPER).administrative else handler
+            for code, handler in handlers.items()
+        }
+
+    def _noting(self, handler: Handler) -> Handler:
+        def serve(request: Command, connection: Connection) -> Answer | Awaitable[Answer]:
+            def note(result: str) -> None:
+                self._audit.done(
+                    user="", peer=str(connection.peer), request=request_name(request.code), resources=(), result=result
+                )
+
+            return audited(handler, request, connection, note)
+
+        return serve

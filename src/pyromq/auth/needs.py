@@ -1,0 +1,212 @@
+"""What a request is about: from its fields and body to the resources and actions that must be allowed.
+
+Read from `request.ext`, which the typed header of the handler is made of afterwards, so both see the same values.
+A retry or dead-letter topic belongs to its group. Topics in which the broker keeps messages of all others are a matter
+of the cluster. Requests that name a stored message by its place are about the topic that message belongs to.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
+
+from pyromq.auth.rules import Action, Kind
+from pyromq.protocol import names
+from pyromq.protocol.bodies import (
+    BatchAckBody,
+    Body,
+    CheckClientBody,
+    HeartbeatData,
+    LockBatchRequest,
+    QueryAssignmentRequest,
+    SetMessageRequestMode,
+    SubscriptionGroupConfig,
+    SubscriptionGroupList,
+    TopicConfigList,
+)
+from pyromq.protocol.command import Command
+from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.recall import decode_recall_handle
+
+PUB, SUB, GET, UPDATE = Action.PUB, Action.SUB, Action.GET, Action.UPDATE
+
+
+class Need(NamedTuple):
+    """One resource, and the actions of which one must be allowed."""
+
+    kind: Kind
+    name: str
+    actions: Action
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+@dataclass(slots=True)
+class Scene:
+    """What is known about the server that was asked.
+
+    `topic_at` gives the topic that the stored message at a place in the log belongs to, None when there is none.
+    """
+
+    cluster: str
+    topic_at: Callable[[int], str | None] = lambda _offset: None
+
+
+Needs = Callable[[Command, Scene], Iterable[Need]]
+B = TypeVar("B", bound=Body)
+
+
+def topic_need(name: str, actions: Action, scene: Scene) -> Need:
+    """Whose permission a topic is a matter of."""
+    if name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+        group = name.removeprefix(names.RETRY_PREFIX if names.is_retry_topic(name) else names.DLQ_PREFIX)
+        return Need(Kind.GROUP, group.partition("+")[0], actions & ~PUB | SUB if actions & PUB else actions)
+    if name in _HOLDING or name.startswith(names.SYSTEM_TOPIC_PREFIX):
+        return Need(Kind.CLUSTER, scene.cluster, UPDATE if actions & ~(SUB | GET) else GET)
+    return Need(Kind.TOPIC, name, actions)
+
+
+_HOLDING = names.FORBIDDEN_TOPICS - {names.SELF_TEST_TOPIC, names.OFFSET_MOVED_TOPIC}
+
+
+def topic(actions: Action, field: str = "topic", *, optional: bool = False) -> Needs:
+    """The topic in a field."""
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        name = request.ext.get(field, "")
+        return () if optional and not name else (topic_need(name, actions, scene),)
+
+    return needs
+
+
+def group(actions: Action, field: str = "consumerGroup", *, optional: bool = False) -> Needs:
+    """The group in a field."""
+
+    def needs(request: Command, _scene: Scene) -> Iterable[Need]:
+        name = request.ext.get(field, "")
+        return () if optional and not name else (Need(Kind.GROUP, name, actions),)
+
+    return needs
+
+
+def cluster(actions: Action, field: str = "") -> Needs:
+    """The cluster in a field, or that of the server."""
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        return (Need(Kind.CLUSTER, request.ext.get(field, "") if field else scene.cluster, actions),)
+
+    return needs
+
+
+def filters(field: str = "topic") -> Needs:
+    """Uploading filter classes for the topic in a field."""
+
+    def needs(request: Command, _scene: Scene) -> Iterable[Need]:
+        return (Need(Kind.FILTER, request.ext.get(field, ""), Action.CREATE),)
+
+    return needs
+
+
+def message_at(actions: Action, offset: Callable[[Command], int]) -> Needs:
+    """The stored message at a physical offset. One that is not there is the handler's to answer."""
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        found = scene.topic_at(offset(request))
+        return () if found is None else (topic_need(found, actions, scene),)
+
+    return needs
+
+
+def message_id(actions: Action, field: str = "msgId") -> Needs:
+    """The stored message with the offset id in a field."""
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        try:
+            _, offset = parse_offset_message_id(request.ext.get(field, ""))
+        except ProtocolError:
+            return ()
+        found = scene.topic_at(offset)
+        return () if found is None else (topic_need(found, actions, scene),)
+
+    return needs
+
+
+def recall_handle(request: Command, scene: Scene) -> Iterable[Need]:
+    """The topic in the handle, which need not be the one beside it."""
+    try:
+        handle = decode_recall_handle(request.ext.get("recallHandle", ""))
+    except ProtocolError:
+        return ()
+    return (topic_need(handle.topic, PUB, scene),)
+
+
+def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
+    """The groups a client consumes for and what they subscribe to. Producers need nothing until they send."""
+    for consumer in _body(request, HeartbeatData).consumer_data_set:
+        yield Need(Kind.GROUP, consumer.group_name, SUB)
+        for each in consumer.subscription_data_set:
+            yield topic_need(each.topic, SUB, scene)
+
+
+def locks(request: Command, scene: Scene) -> Iterable[Need]:
+    """The group and the queues to lock."""
+    body = _body(request, LockBatchRequest)
+    yield Need(Kind.GROUP, body.consumer_group, SUB)
+    for name in {queue.topic for queue in body.mq_set}:
+        yield topic_need(name, SUB, scene)
+
+
+def batch_acks(request: Command, scene: Scene) -> Iterable[Need]:
+    """The groups and topics of a batch of acknowledgements."""
+    for group_name, topic_name in {(ack.consumer_group, ack.topic) for ack in _body(request, BatchAckBody).acks}:
+        yield Need(Kind.GROUP, group_name, SUB)
+        yield topic_need(topic_name, SUB, scene)
+
+
+def assignment(request: Command, scene: Scene) -> Iterable[Need]:
+    """A member asks for its queues."""
+    body = _body(request, QueryAssignmentRequest)
+    return Need(Kind.GROUP, body.consumer_group, SUB), topic_need(body.topic, SUB, scene)
+
+
+def request_mode(request: Command, scene: Scene) -> Iterable[Need]:
+    """How a group gets a topic."""
+    body = _body(request, SetMessageRequestMode)
+    return Need(Kind.GROUP, body.consumer_group, UPDATE), topic_need(body.topic, UPDATE, scene)
+
+
+def check_client(request: Command, scene: Scene) -> Iterable[Need]:
+    """A consumer asks whether its subscription can be served."""
+    body = _body(request, CheckClientBody)
+    return Need(Kind.GROUP, body.group, SUB), topic_need(body.subscription_data.topic, SUB, scene)
+
+
+def new_topics(request: Command, scene: Scene) -> Iterable[Need]:
+    """Topics to create."""
+    for each in _body(request, TopicConfigList).topic_config_list:
+        yield topic_need(each.topic_name, Action.CREATE, scene)
+
+
+def new_group(request: Command, _scene: Scene) -> Iterable[Need]:
+    """A group to create."""
+    return (Need(Kind.GROUP, _body(request, SubscriptionGroupConfig).group_name, Action.CREATE),)
+
+
+def new_groups(request: Command, _scene: Scene) -> Iterable[Need]:
+    """Groups to create."""
+    for each in _body(request, SubscriptionGroupList).group_config_list:
+        yield Need(Kind.GROUP, each.group_name, Action.CREATE)
+
+
+def listed_topics(actions: Action, field: str) -> Needs:
+    """Topics in one field, separated by semicolons."""
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        return [topic_need(name, actions, scene) for name in request.ext.get(field, "").split(";") if name]
+
+    return needs
+
+
+def _body(request: Command, kind: type[B]) -> B:
+    return kind.decode(request.body) if request.body else kind()

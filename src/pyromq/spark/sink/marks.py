@@ -1,0 +1,99 @@
+"""Marks: up to where a topic's queues hold what finished batches sent, kept as consumer offsets of private groups.
+
+They are what lets a repeated batch look for its own messages without reading the whole topic. A crash can come after
+the marks moved and before Spark noted the batch, which then runs again and must look from where it began. So there are
+two groups, for even and for odd batches: batch n begins at the mark that batch n - 1 left, and n moves the other one.
+A mark that is too old makes the search longer; it is never too new, since batch n + 1 starts only when n is noted.
+"""
+
+import hashlib
+
+import msgspec
+
+from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.properties import Property
+from pyromq.spark.sink.target import Target, commit, committed, max_offsets, messages_between, wire_name
+from pyromq.spark.wire import Wire
+
+SOURCE = "PYROMQ_SRC"
+SEQUENCE = "PYROMQ_SEQ"
+PREFIX = "PYROMQ_SINK_"
+_LONGEST_SINK = 40
+
+
+class Marks(msgspec.Struct, frozen=True):
+    """Offsets by parity of the batch that left them."""
+
+    sides: tuple[dict[MessageQueue, int], dict[MessageQueue, int]]
+
+    def before(self, batch: int) -> dict[MessageQueue, int]:
+        """Where each queue stood when the batch before this one was finished."""
+        return self.sides[(batch + 1) % 2]
+
+    def newest(self) -> dict[MessageQueue, int]:
+        """The furthest of each queue."""
+        return {queue: max(offset, self.sides[1][queue]) for queue, offset in self.sides[0].items()}
+
+
+def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
+    """The private groups of a query's sink, for even and for odd batches, by their names on the wire."""
+    short = (
+        sink
+        if len(sink) <= _LONGEST_SINK and sink.isascii() and sink.replace("-", "_").isidentifier()
+        else (hashlib.blake2b(sink.encode(), digest_size=8).hexdigest())
+    )
+    stem = f"{PREFIX}{query}_{short}"
+    return wire_name(wire, f"{stem}_0"), wire_name(wire, f"{stem}_1")
+
+
+def read_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
+    """The marks; a queue without any gets its present end, at once, before anything is sent to it.
+
+    Only for the driver, before the tasks start: of two that set a first mark, one could pass over the other's messages.
+    Raises RemotingError, ProtocolError or BrokerError.
+    """
+    even, odd = (committed(wire, target, name) for name in names)
+    unknown = [queue for queue in target.queues if queue not in even and queue not in odd]
+    ends = max_offsets(wire, target, unknown) if unknown else {}
+    for name, side, other in ((names[0], even, odd), (names[1], odd, even)):
+        # With only one mark, the other was lost together with everything that a broker forgot in a crash.
+        added = {queue: other.get(queue, ends.get(queue, 0)) for queue in target.queues if queue not in side}
+        if added:
+            commit(wire, target, name, added)
+            side.update(added)
+    return Marks((even, odd))
+
+
+def move_marks(
+    wire: Wire, target: Target, names: tuple[str, str], marks: Marks, batch: int, ends: dict[MessageQueue, int]
+) -> None:
+    """A batch is finished, and its messages end at `ends`. Raises as `read_marks`."""
+    offsets = {queue: max(ends.get(queue, 0), offset) for queue, offset in marks.newest().items()}
+    commit(wire, target, names[batch % 2], offsets)
+
+
+def sequences_between(
+    wire: Wire,
+    target: Target,
+    starts: dict[MessageQueue, int],
+    ends: dict[MessageQueue, int],
+    *,
+    source: str,
+    group: str,
+) -> set[str]:
+    """The sequences that messages of a source carry in [start, end) of each queue. Raises as `read_marks`."""
+    return {
+        message.properties[SEQUENCE]
+        for queue, end in ends.items()
+        if starts.get(queue, end) < end
+        for message in messages_between(wire, target, queue, starts[queue], end, group)
+        if message.properties.get(SOURCE) == source and SEQUENCE in message.properties
+    }
+
+
+def stamp(properties: dict[str, str], source: str, sequence: str) -> None:
+    """Give a message its identity; the unique key follows from it, so that every repetition has the same."""
+    properties[SOURCE] = source
+    properties[SEQUENCE] = sequence
+    digest = hashlib.blake2b(f"{source}\n{sequence}".encode(), digest_size=16)
+    properties[Property.UNIQ_KEY] = digest.hexdigest().upper()

@@ -1,0 +1,62 @@
+"""Options of the topic sink."""
+
+import enum
+from collections.abc import Mapping
+from typing import ClassVar
+
+from pyromq.config import option, settings
+from pyromq.protocol import names
+from pyromq.protocol.compression import CompressionType
+from pyromq.protocol.errors import ValidationError
+from pyromq.spark.errors import OptionError
+from pyromq.spark.options import ConnectionOptions
+
+
+class Delivery(enum.StrEnum):
+    """What a repeated batch does to a topic."""
+
+    AT_LEAST_ONCE = "at-least-once"
+    EFFECTIVELY_ONCE = "effectively-once"
+
+
+class Compression(enum.StrEnum):
+    NONE = "none"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+    ZLIB = "zlib"
+
+    @property
+    def kind(self) -> CompressionType | None:
+        """As the protocol knows it."""
+        return None if self is Compression.NONE else CompressionType[self.name]
+
+
+@settings
+class TopicSinkOptions(ConnectionOptions):
+    """Topic sink"""
+
+    aliases: ClassVar[Mapping[str, str]] = {"namesrv": "nameServer"}
+    foreign: ClassVar[frozenset[str]] = frozenset({"checkpointlocation", "path"})
+
+    topic: str | None = option(None, "Topic of all rows; wins over the column `topic`.")
+    producer_group: str = option("pyromq-spark", "Group that the messages are sent under.")
+    delivery: Delivery = option(Delivery.AT_LEAST_ONCE, "What a repeated batch does; effectively-once needs `topic`.")
+    send_batch_bytes: int = option(
+        512 * 1024, "Size of a frame of messages.", minimum=1024, maximum=4 << 20, unit="bytes"
+    )
+    send_in_flight: int = option(16, "Frames that wait for their acknowledgement at a time.", minimum=1, maximum=256)
+    send_timeout_ms: int = option(10_000, "Wait for an acknowledgement.", minimum=100, maximum=600_000, unit="ms")
+    send_retries: int = option(6, "Tries after the first, with growing pauses.", minimum=0, maximum=100)
+    compress: Compression = option(Compression.NONE, "How bodies are compressed.")
+
+    def complete(self) -> None:
+        super().complete()
+        try:
+            if self.topic is not None:
+                names.check_topic(self.topic)
+                names.check_sendable(self.topic)
+            names.check_producer_group(self.producer_group)
+        except ValidationError as error:
+            raise OptionError(str(error)) from None
+        if self.delivery is Delivery.EFFECTIVELY_ONCE and self.topic is None:
+            raise OptionError("delivery=effectively-once looks at the end of one topic: set the option topic")

@@ -1,0 +1,193 @@
+"""A topic as a sink: at least once, or effectively once by marks and a look at the end of the topic.
+
+Effectively once: every message carries who sent it and a sequence that a repeated batch gives to the same row again.
+Before the tasks of a batch start the driver reads the marks and the ends of the queues. Where they differ, tasks look
+for their messages in between and leave them out; a task also looks at what came since, which is how a second attempt
+finds the sends of the first. On a topic of its own, without a crash, there is nothing to look at.
+"""
+
+from collections.abc import Sequence
+from zlib import crc32
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
+from pyromq.spark.sink.marks import Marks, groups, move_marks, read_marks, sequences_between, stamp
+from pyromq.spark.sink.options import Delivery, TopicSinkOptions
+from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
+from pyromq.spark.sink.sending import FrameSender
+from pyromq.spark.sink.target import Target, find_target, max_offsets
+from pyromq.spark.wire import Wire
+
+
+class Sent(Written, kw_only=True):
+    """What a task sent: one past the last message of each queue, in the order of the target's queues."""
+
+    ends: list[tuple[str, int, int]]
+    repeated: int = 0
+
+
+class Prepared(msgspec.Struct, frozen=True):
+    """What the driver tells the tasks of one batch."""
+
+    target: Target
+    marks: Marks | None = None
+    looked: dict[MessageQueue, int] = {}
+    """Where the queues ended before the first task started."""
+
+
+class TopicSink:
+    """Rows become messages; `shape` says how for a pipeline, without it the columns have the names of the options."""
+
+    def __init__(self, options: TopicSinkOptions, *, name: str = "topic", shape: RowShape | None = None) -> None:
+        self.name = name
+        self.options = options
+        self.shape = shape
+        self.prepared: Prepared | None = None
+
+    @property
+    def once(self) -> bool:
+        return self.options.delivery is Delivery.EFFECTIVELY_ONCE
+
+    def source(self, query: str) -> str:
+        """Who sends, as messages say it."""
+        return f"{query}/{self.name}"
+
+    def prepare(self, query: str) -> None:
+        """Fetch the queues, their marks and their ends. Raises PyroMQError."""
+        if self.options.topic is None:
+            return
+        with Wire(self.options) as wire:
+            target = find_target(wire, self.options.topic)
+            if not self.once:
+                self.prepared = Prepared(target)
+                return
+            names = groups(wire, query, self.name)
+            marks = read_marks(wire, target, names)
+            self.prepared = Prepared(target, marks, max_offsets(wire, target))
+
+    def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
+        if self.shape is None:
+            check_message_columns(schema)
+        rows = message_rows if self.shape is None else shaped_rows(self.shape, schema)
+        return TopicTask(self, attempt, rows, self.prepared)
+
+    def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
+        sent = [Sent.decode(message) for message in messages]
+        if self.once and self.options.topic is not None:
+            with Wire(self.options) as wire:
+                target = find_target(wire, self.options.topic)
+                names = groups(wire, query, self.name)
+                ends: dict[MessageQueue, int] = {}
+                for each in sent:
+                    for broker, number, end in each.ends:
+                        queue = MessageQueue(target.topic, broker, number)
+                        ends[queue] = max(end, ends.get(queue, 0))
+                move_marks(wire, target, names, read_marks(wire, target, names), batch, ends)
+        return sum(each.rows for each in sent)
+
+
+class TopicTask:
+    """One attempt's messages."""
+
+    def __init__(self, sink: TopicSink, attempt: Attempt, rows: Rows, prepared: Prepared | None) -> None:
+        if sink.once and (prepared is None or prepared.marks is None):
+            raise SinkError("delivery=effectively-once needs a streaming query with a checkpoint")
+        self._sink = sink
+        self._attempt = attempt
+        self._rows = rows
+        self._wire = Wire(sink.options)
+        self._source = sink.source(attempt.query)
+        self._prepared = prepared
+        self._targets: dict[str, Target] = {}
+        self._stored = self._stored_before() if sink.once else set()
+        self._known: dict[MessageQueue, set[str]] = {}
+        self._sender = FrameSender(self._wire, sink.options, recheck=self._stored_since if sink.once else None)
+        self._row = 0
+        self._repeated = 0
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        try:
+            for message in self._rows(batch):
+                self._send(message)
+        except RowError as error:
+            raise RowError(f"batch {self._attempt.batch}, partition {self._attempt.partition}: {error}") from None
+
+    def _send(self, message: Outgoing) -> None:
+        target = self._target(message)
+        queue = self._queue(target, message)
+        sequence = ""
+        if self._sink.once:
+            sequence = self._sequence(message)
+            stamp(message.properties, self._source, sequence)
+            if sequence in self._stored or sequence in self._stored_since_look(queue):
+                self._repeated += 1
+                self._row += 1
+                return
+        self._row += 1
+        self._sender.send(target.address(queue), queue, message, sequence)
+
+    def _sequence(self, message: Outgoing) -> str:
+        if message.alone:
+            raise RowError(f"row {self._row} is delayed, and delayed messages cannot be sent effectively once")
+        attempt = self._attempt
+        return message.key if message.key is not None else f"{attempt.batch}.{attempt.partition}.{self._row}"
+
+    def close(self) -> bytes:
+        self._sender.finish()
+        self._wire.close()
+        ends = [(queue.broker_name, queue.queue_id, end) for queue, end in self._sender.ends.items()]
+        return Sent(rows=self._row, ends=ends, repeated=self._repeated).encode()
+
+    def abort(self) -> None:
+        self._wire.close()
+
+    def _target(self, message: Outgoing) -> Target:
+        if self._prepared is not None:
+            return self._prepared.target
+        topic = self._sink.options.topic or message.topic
+        if not topic:
+            raise RowError(f"row {self._row} has no topic, and the option topic is not set")
+        found = self._targets.get(topic)
+        if found is None:
+            found = self._targets[topic] = find_target(self._wire, topic)
+        return found
+
+    def _queue(self, target: Target, message: Outgoing) -> MessageQueue:
+        """A pure function of the row, or else of the partition: a repetition goes to the same queue."""
+        if message.queue is not None:
+            if not 0 <= message.queue < len(target.queues):
+                raise RowError(
+                    f"row {self._row}: topic {target.topic} has {len(target.queues)} queues, no {message.queue}"
+                )
+            return target.queues[message.queue]
+        if message.shard is not None:
+            return target.queues[crc32(message.shard.encode()) % len(target.queues)]
+        return target.queues[self._attempt.partition % len(target.queues)]
+
+    def _stored_before(self) -> set[str]:
+        """What an earlier run of this batch sent."""
+        prepared = self._prepared
+        if prepared is None or prepared.marks is None:
+            return set()
+        return self._sequences(prepared.target, prepared.marks.before(self._attempt.batch), prepared.looked)
+
+    def _stored_since_look(self, queue: MessageQueue) -> set[str]:
+        """What came into a queue between the driver's look and this task's first message for it."""
+        known = self._known.get(queue)
+        if known is None:
+            known = self._known[queue] = self._stored_since(queue)
+        return known
+
+    def _stored_since(self, queue: MessageQueue) -> set[str]:
+        prepared = self._prepared
+        if prepared is None:
+            return set()
+        ends = max_offsets(self._wire, prepared.target, [queue])
+        return self._sequences(prepared.target, {queue: prepared.looked.get(queue, 0)}, ends)
+
+    def _sequences(self, target: Target, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]) -> set[str]:
+        group = groups(self._wire, self._attempt.query, self._sink.name)[0]
+        return sequences_between(self._wire, target, starts, ends, source=self._source, group=group)

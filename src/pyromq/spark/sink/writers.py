@@ -1,0 +1,53 @@
+"""What `df.write` and `df.writeStream` with format `rocketmq` come down to: a fan-out with one sink, the topic."""
+
+import json
+import uuid
+from collections.abc import Mapping
+
+from pyarrow import fs  # type: ignore[import-untyped]  # has no annotations
+
+from pyromq.spark.errors import OptionError
+from pyromq.spark.options import read_options
+from pyromq.spark.sink.base import SinkError
+from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter
+from pyromq.spark.sink.options import Delivery, TopicSinkOptions
+from pyromq.spark.sink.topic import TopicSink
+
+
+def batch_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutBatchWriter:
+    """For `df.write`. Raises OptionError."""
+    options = _options(given, overwrite=overwrite)
+    if options.delivery is Delivery.EFFECTIVELY_ONCE:
+        raise OptionError(
+            "delivery=effectively-once needs a streaming query; a batch job has nothing to be told apart by"
+        )
+    return FanOutBatchWriter([TopicSink(options)], uuid.uuid4().hex)
+
+
+def stream_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutStreamWriter:
+    """For `df.writeStream`. Raises OptionError or SinkError."""
+    options = _options(given, overwrite=overwrite)
+    once = options.delivery is Delivery.EFFECTIVELY_ONCE
+    query = query_id(given.get("checkpointLocation") or given.get("checkpointlocation")) if once else ""
+    return FanOutStreamWriter([TopicSink(options)], query)
+
+
+def query_id(checkpoint: str | None) -> str:
+    """The id that a query keeps as long as its checkpoint. Raises SinkError when it cannot be found out."""
+    if not checkpoint:
+        raise SinkError("delivery=effectively-once needs the option checkpointLocation on the query itself")
+    try:
+        system, path = fs.FileSystem.from_uri(checkpoint) if ":" in checkpoint else (fs.LocalFileSystem(), checkpoint)
+        with system.open_input_stream(f"{path.rstrip('/')}/metadata") as file:
+            text = file.read(64 * 1024)
+        return str(json.loads(text)["id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise SinkError(f"the query's id in checkpoint {checkpoint} cannot be read: {error}") from error
+
+
+def _options(given: Mapping[str, str], *, overwrite: bool) -> TopicSinkOptions:
+    if overwrite:
+        raise OptionError('a topic cannot be overwritten; say .mode("append")')
+    options = read_options(TopicSinkOptions, given)
+    options.require_name_server()
+    return options

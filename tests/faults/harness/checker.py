@@ -22,6 +22,7 @@ from tests.faults.harness.history import (
     Failed,
     Found,
     Position,
+    Rested,
     Sent,
     Subscribed,
     ordered,
@@ -69,6 +70,7 @@ class History:
         self.subscribed = of(Subscribed)
         self.acknowledged = of(Acknowledged)
         self.failed = of(Failed)
+        self.rested = bool(of(Rested))
         self.delivered = of(Delivered)
         self.consumed = of(Consumed)
         self.positions = of(Position)

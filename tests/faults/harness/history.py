@@ -57,6 +57,10 @@ class Failed(Event):
     error: str
 
 
+class Rested(Event):
+    """Nothing more is sent, and every answer that will come has come."""
+
+
 class Decided(Event):
     """How the local transaction of a message ended; what is told later in answer to a check is the same."""
 
@@ -141,6 +145,7 @@ AnyEvent = (
     | Sent
     | Acknowledged
     | Failed
+    | Rested
     | Decided
     | Delivered
     | Consumed

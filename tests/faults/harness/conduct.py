@@ -1,0 +1,144 @@
+"""One schedule from beginning to end: start a cluster, let it work and suffer, let it settle, look at everything."""
+
+import asyncio
+import contextlib
+import signal
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from pyromq.aio import PyroMQError
+from tests.faults.harness import inflict
+from tests.faults.harness.checker import History, Violation, check
+from tests.faults.harness.cluster import BROKERS, CLIENTS, MASTERS, Cluster, running
+from tests.faults.harness.history import AnyEvent, Audited, Began, Ended, Found, Recorder, Tail
+from tests.faults.harness.observer import Observer
+from tests.faults.harness.schedule import Act, Schedule
+from tests.faults.harness.workload import subscriptions
+
+SAMPLE = 0.5
+SETTLE_BOUND = 60.0
+CATCH_UP_BOUND = 30.0
+LOOK_AGAIN = 0.3
+
+ANY_STATUS = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
+COPIED = ("SEND_OK",)
+ALONE = " without its master"
+
+
+class Outcome(NamedTuple):
+    """What became of a schedule."""
+
+    schedule: Schedule
+    history: History
+    violations: list[Violation]
+    settled_in: float
+    """Seconds from the end of the last fault until everything owed was delivered."""
+
+
+async def conduct(schedule: Schedule, folder: Path) -> Outcome:
+    """Run a schedule; its logs and its history stay in the folder."""
+    async with running(folder, schedule.seed, schedule.role) as cluster, Observer(cluster) as observer:
+        with Recorder(cluster.history / "conductor.jsonl") as recorder:
+            conductor = _Conductor(schedule, cluster, observer, recorder)
+            return await conductor.run()
+
+
+class _Conductor:
+    def __init__(self, schedule: Schedule, cluster: Cluster, observer: Observer, recorder: Recorder) -> None:
+        self._schedule = schedule
+        self._cluster = cluster
+        self._observer = observer
+        self._recorder = recorder
+        self._events: list[AnyEvent] = []
+        self._tail = Tail(cluster.history)
+
+    async def run(self) -> Outcome:
+        await self._observer.set_up()
+        subscriptions(self._recorder)
+        await self._cluster.start_clients()
+        sampling = asyncio.create_task(self._sample())
+        async with asyncio.TaskGroup() as acts:
+            for number, act in enumerate(self._schedule.acts):
+                acts.create_task(self._act(number, act))
+            acts.create_task(asyncio.sleep(self._schedule.length))
+        if self._schedule.masters_die:
+            await self._lose_masters()
+        self._cluster.processes["producers"].signal(signal.SIGUSR1)
+        settled_in = await self._settle()
+        for name in CLIENTS:
+            await self._cluster.processes[name].stop()
+        sampling.cancel()
+        await asyncio.gather(sampling, return_exceptions=True)
+        for position in await self._observer.positions():
+            self._recorder.write(position)
+        await self._audit_all()
+        history = self._history()
+        return Outcome(self._schedule, history, check(history), settled_in)
+
+    async def _act(self, number: int, act: Act) -> None:
+        fault = act.fault
+        await asyncio.sleep(act.at)
+        event = Began(number=number, kind=fault.kind, text=fault.text, brokers=fault.brokers)
+        if fault.kind == "clock":
+            event.clock, event.step = fault.brokers[0], int(fault.value * 1e9)
+        self._recorder.write(event)
+        await inflict.begin(self._cluster, fault)
+        await asyncio.sleep(act.lasts)
+        self._recorder.write(Ended(number=number))
+        await inflict.end(self._cluster, fault)
+
+    async def _lose_masters(self) -> None:
+        """While messages are sent: what was acknowledged as copied must be at the slaves."""
+        number = len(self._schedule.acts)
+        since = time.monotonic_ns()
+        self._recorder.write(Began(number=number, kind="masters", text="kill both masters", brokers=tuple(BROKERS)))
+        await asyncio.gather(*(self._cluster.processes[name].kill() for name in MASTERS))
+        for broker, (_, slave) in BROKERS.items():
+            await self._audit(slave, broker, since, COPIED, ALONE)
+        self._recorder.write(Ended(number=number))
+        await asyncio.gather(*(self._cluster.processes[name].start() for name in MASTERS))
+
+    async def _settle(self) -> float:
+        """Wait until everything owed is delivered, or for so long that it is lost; returns how long it took."""
+        begun = time.monotonic()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SETTLE_BOUND):
+                while not (history := self._history()).rested or history.awaited():  # noqa: ASYNC110 - other processes bring it about
+                    await asyncio.sleep(LOOK_AGAIN)
+        return time.monotonic() - begun
+
+    async def _audit_all(self) -> None:
+        """Masters have everything, and slaves come to have what their masters have."""
+        for broker, (master, slave) in BROKERS.items():
+            since = time.monotonic_ns()
+            mine = await self._audit(master, broker, since, ANY_STATUS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(CATCH_UP_BOUND):
+                    while _names(await self._observer.contents(slave)) != mine:  # noqa: ASYNC110 - as above
+                        await asyncio.sleep(LOOK_AGAIN)
+            await self._audit(slave, broker, since, ANY_STATUS)
+
+    async def _audit(self, node: str, broker: str, since: int, statuses: tuple[str, ...], when: str = "") -> list[str]:
+        found = await self._observer.contents(node)
+        for each in found:
+            each.node += when
+            self._recorder.write(each)
+        self._recorder.write(Audited(node=node + when, broker=broker, since=since, statuses=statuses))
+        return _names(found)
+
+    async def _sample(self) -> None:
+        """Positions, again and again."""
+        while True:
+            with contextlib.suppress(PyroMQError):
+                for position in await self._observer.positions():
+                    self._recorder.write(position)
+            await asyncio.sleep(SAMPLE)
+
+    def _history(self) -> History:
+        self._events.extend(self._tail)
+        return History(self._events)
+
+
+def _names(found: list[Found]) -> list[str]:
+    return [each.id for each in found]

@@ -36,7 +36,7 @@ test: setup ## run the tests (ARGS='--long' for the extended ones)
 	$(RUN) pytest $(ARGS)
 
 interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven and Go)
-	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md $(ARGS)
+	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 3 --no-loadscope-reorder $(ARGS)
 
 bench: setup ## run the benchmarks, one JSON object each
 	@for name in $(BENCHMARKS); do \

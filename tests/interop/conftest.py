@@ -1,12 +1,15 @@
 """Collects what the tests say about each cell of the matrix, prints it at the end and can write it as a page."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
-from tests.interop.matrix import Matrix, Note
+from tests.interop.matrix import SCENARIOS, Matrix, Note
 
+SCENARIO = re.compile(rf"({'|'.join(SCENARIOS)})\]$")
 MATRIX = pytest.StashKey[Matrix]()
 
 
@@ -25,6 +28,18 @@ class Collector:
             if name == "cell" and isinstance(cell, tuple):
                 section, row, column = cell
                 self._matrix.put(section, row, column, report.outcome, reason.removeprefix("Skipped: "))
+
+
+def column(nodeid: str) -> str:
+    """What a test belongs to; the tests of a column share servers and what a driver said about them."""
+    return "mqadmin" if "/test_mqadmin.py::" in nodeid else SCENARIO.sub("", nodeid)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """Keeps the tests of a column in one process when there are several (-n)."""
+    scheduler = LoadScopeScheduling(config, log)
+    scheduler._split_scope = column
+    return scheduler
 
 
 def pytest_configure(config: pytest.Config) -> None:

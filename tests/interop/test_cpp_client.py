@@ -46,7 +46,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         return outcomes | run(list(DISTURBING))
 
 
-@pytest.mark.xdist_group("cpp")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_cpp_client(request: pytest.FixtureRequest, scenario: str, note: Note) -> None:
     note(CLIENTS, scenario, f"C++ {CPP_VERSION} → PyroMQ")

@@ -24,7 +24,6 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
         return run_driver([go_driver(), cluster.namesrv, *wanted], cluster, folder)
 
 
-@pytest.mark.xdist_group("go")
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_go_client(request: pytest.FixtureRequest, scenario: str, note: Note) -> None:
     note(CLIENTS, scenario, f"Go {GO_VERSION} → PyroMQ")

@@ -27,9 +27,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize(
-    "version", [pytest.param(version, marks=pytest.mark.xdist_group(version)) for version in CLIENT_VERSIONS]
-)
+@pytest.mark.parametrize("version", CLIENT_VERSIONS)
 def test_java_client(results: Results, version: str, scenario: str, note: Note) -> None:
     note(CLIENTS, scenario, f"Java {version} → PyroMQ")
     if scenario == "pop" and version.startswith("4."):

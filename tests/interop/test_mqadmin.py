@@ -57,7 +57,6 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Printed, Printed]
     return theirs, mine
 
 
-@pytest.mark.xdist_group("mqadmin")
 @pytest.mark.parametrize("number", range(len(COMMANDS)), ids=lambda number: f"{number}-{COMMANDS[number].split()[0]}")
 def test_mqadmin(printed: tuple[Printed, Printed], number: int, note: Note) -> None:
     name = COMMANDS[number].split()[0]
@@ -69,7 +68,6 @@ def test_mqadmin(printed: tuple[Printed, Printed], number: int, note: Note) -> N
         assert masked(name, mine) == masked(name, theirs)
 
 
-@pytest.mark.xdist_group("mqadmin")
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_does_not_apply(name: str, note: Note) -> None:
     note(MQADMIN, name, COLUMN)

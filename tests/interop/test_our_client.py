@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-@pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.xdist_group(f"our {kind}")) for kind in KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_our_client(results: Results, kind: str, scenario: str, note: Note) -> None:
     note(CLIENTS, scenario, f"PyroMQ → {kind}")
     if _lacks(kind, scenario):

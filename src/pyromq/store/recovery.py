@@ -150,6 +150,7 @@ class Recovery:
                 queue.truncate_to(start)
                 while queue.max_offset > queue.first_offset and not self._is_right(queue, queue.max_offset - 1):
                     queue.cut_to(queue.max_offset - 1)
+                    queue.truncate_to(start)  # a torn entry may have hidden those before it that belong behind
 
     def _is_right(self, queue: ConsumeQueue, queue_offset: int) -> bool:
         """Whether an entry points at the record it should, as far as that is still in the log."""

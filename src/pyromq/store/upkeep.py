@@ -105,7 +105,9 @@ class Upkeep:
         lengths: dict[str, dict[int, tuple[int, int]]] = {}
         for queue in self._queues:
             lengths.setdefault(queue.topic, {})[queue.queue_id] = queue.first_offset, queue.max_offset
-        manifest, timestamp = Manifest(self._dispatcher.position, lengths), self._dispatcher.last_timestamp
+        manifest = Manifest(self._dispatcher.position, lengths)
+        # No checksum covers a record's time: a torn one from the future must not vouch for what is yet to come.
+        timestamp = min(self._dispatcher.last_timestamp, self._now)
         self._saved = manifest.offset
         sync_queues = self._queues.prepare_flush(thorough=True)
         sync_index = self._index.prepare_flush() if self._index is not None else None

@@ -40,9 +40,13 @@ from pyromq.broker.pop.wiring import pop_parts
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
-from pyromq.broker.replication.following import follow_master
+from pyromq.broker.replication.acting import Acting
+from pyromq.broker.replication.escape import Escape
+from pyromq.broker.replication.following import follow_master, keep_members, may_act
 from pyromq.broker.replication.master import ReplicationPort
+from pyromq.broker.replication.members import Members
 from pyromq.broker.replication.slave import MasterLink
+from pyromq.broker.replication.takeover import take_over
 from pyromq.broker.replies import Replies
 from pyromq.broker.routes import TopicRoutes
 from pyromq.broker.send import Sender
@@ -55,7 +59,8 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
-from pyromq.store import BrokerRole, Dispatch, MessageStore
+from pyromq.store import BrokerRole, Dispatch, MessageStore, PutMessage, PutResult
+from pyromq.store.timercheck import TimerCheckpoint
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +134,10 @@ class Broker:
         """Parts that follow a topic of the broker itself, told about each message in it."""
         self.link: MasterLink | None = None
         """A slave's connection to its master."""
+        self.acting: Acting | None = None
+        """Of a slave that may act for its master."""
+        self.taken_over: TimerCheckpoint | None = None
+        """How far the timer of the slave was that acted for this master."""
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
@@ -207,6 +216,8 @@ class Broker:
         self.park = PullPark(self.clock, self.store.max_offset, capacity=self.config.max_parked_pulls)
         undo.callback(self.park.resume_all)
         self.store.add_listener(self._arrived)
+        self.members = Members(self.config, self.client, self.registration.identity)
+        await self._prepare_succession()
         self._open_doors()
         undo.push_async_callback(self.timers.stop)
         self._begin_periodic_work()
@@ -218,14 +229,41 @@ class Broker:
         self.timers.soon(check_reachable(self._address))
         log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
 
+    async def _prepare_succession(self) -> None:
+        """A slave may act for its master; a master takes over from the slave that did."""
+        config = self.config
+        if not config.enable_slave_acting_master:
+            return
+        if config.broker_role is BrokerRole.SLAVE:
+            self.acting, self.escape = may_act(self, self._undo)
+        elif not config.skip_pre_online:
+            self.taken_over = await take_over(self, self.members)
+
     def _replicate(self) -> None:
         """Serve slaves, or follow a master."""
         if self.config.broker_role is BrokerRole.SLAVE:
             link = self.link = follow_master(self, self._undo)
-            self.puller.master_alive = lambda: link.connected
+            self.puller.master_alive = lambda: link.connected and not self.acts_as_master
+            self.puller.acts_as_master = lambda: self.acts_as_master
         else:
             self.runtime_sources.append(self.replicas.runtime)
             self.timers.every(REPLICATION_TICK, self.replicas.tick)
+        if self.config.enable_slave_acting_master:
+            keep_members(self)
+
+    @property
+    def acts_as_master(self) -> bool:
+        """Whether this is a slave that serves consumers in the place of its master."""
+        return self.acting is not None and self.acting.active
+
+    def way_out(self) -> Escape | None:
+        """To another master, for a slave that does the work of its own."""
+        return self.escape if self.acting is not None and self.acting.working else None
+
+    def put_onward(self, message: PutMessage) -> PutResult:
+        """Store a message that has waited: here, or where a slave that acts for its master can."""
+        escape = self.way_out()
+        return self.store.put(message) if escape is None else escape.put(message)
 
     def _keep_filter_servers(self) -> None:
         if self.config.filter_server_nums:
@@ -323,6 +361,7 @@ class Broker:
         requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
         transactions = self._transaction_part()
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
+        self.timer = timer
         self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first
         self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
@@ -331,6 +370,7 @@ class Broker:
             self.heartbeats,
             requests,
             Queries(config, store),
+            self.members,
             Assignments(
                 config,
                 self.topics,

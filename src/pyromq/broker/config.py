@@ -312,6 +312,31 @@ class ReplicationSettings(Settings):
     enable_auto_in_sync_replicas: bool = option(
         False, "Fall back to as many copies as there are slaves in sync.", reloadable=True
     )
+    all_ack_in_sync_state_set: bool = option(
+        False, "Wait for every slave in sync, however few copies would do.", reloadable=True
+    )
+
+
+@settings
+class ActingSettings(Settings):
+    """A slave that acts for its master."""
+
+    enable_slave_acting_master: bool = option(
+        False, "While there is no master, let the slave with the smallest id act for it; for master and slaves."
+    )
+    enable_remote_escape: bool = option(
+        False, "Let it send delayed messages, retries and half messages to another master of the cluster."
+    )
+    skip_pre_online: bool = option(False, "Let a master come back without asking the slave that acted for it.")
+    broker_heartbeat_interval: int = option(
+        1_000, "Time between two signs of life to name servers.", unit="ms", minimum=50
+    )
+    broker_not_active_timeout_millis: int = option(
+        10_000, "Silence after which they take the broker for dead.", unit="ms", minimum=100
+    )
+    sync_broker_member_group_period: int = option(
+        1_000, "Time between two looks at who else is alive under this name.", unit="ms", minimum=50
+    )
 
 
 @settings
@@ -358,6 +383,7 @@ class UnsupportedSettings(Settings):
 class BrokerConfig(
     UnsupportedSettings,
     RetentionSettings,
+    ActingSettings,
     ReplicationSettings,
     StoreSettings,
     ClientSettings,

@@ -19,7 +19,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.remoting import Connection, Handler
-from pyromq.store import Dispatch, MessageStore, PutResult, StoreError
+from pyromq.store import Dispatch, MessageStore, PutMessage, PutResult, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -55,8 +55,11 @@ class DelayDelivery:
         delays: Mapping[int, int],
         clock: Callable[[], int],
         delivered: Callable[[str, PutResult], None],
+        *,
+        put: Callable[[PutMessage], PutResult] | None = None,
     ) -> None:
         self._store = store
+        self._put = put or store.put
         self._durability = durability
         self._offsets = offsets
         self._delays = delays
@@ -101,6 +104,12 @@ class DelayDelivery:
         if level.due is None:
             self._look(level)
             self._pace.wake()
+
+    def retry(self) -> None:
+        """What was refused may be taken now: look at every head again."""
+        for level in self._levels.values():
+            self._look(level)
+        self._pace.wake()
 
     def runtime(self) -> dict[str, object]:
         """For the runtime information: where each level stands, and how far its queue goes."""
@@ -183,7 +192,7 @@ class DelayDelivery:
             return True
         # The stored text keeps DELAY, as Apache's does; without it in the map the message is not parked again.
         properties.pop(Property.DELAY, None)
-        result = self._store.put(copy_of(summary, record, place, summary.properties, properties))
+        result = self._put(copy_of(summary, record, place, summary.properties, properties))
         if result.stored:
             self._delivered(place[0], result)
             return True

@@ -50,6 +50,13 @@ class DelayOffsets:
         self._table = dict(table.offset_table)
         self.version = table.data_version or self.version
 
+    def raise_to(self, table: DelayOffsetTable, bound: Callable[[int], int]) -> None:
+        """Take over what was delivered elsewhere, where that is more; not beyond the end of a level's queue."""
+        for level, offset in table.offset_table.items():
+            within = min(offset, bound(level))
+            if within > self.get(level):
+                self.move(level, within)
+
     def persist(self, table: DelayOffsetTable) -> None:
         """Write the file, unless it says the same already. Raises OSError."""
         text = table.pretty()

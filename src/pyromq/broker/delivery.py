@@ -26,19 +26,29 @@ def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, Del
     retries = Retries(
         broker.config, broker.topics, broker.groups, broker.locks, broker.store, broker.durability, broker.stats
     )
+    retries.way_out = broker.way_out
     broker.sender.steps.append(retries.divert)
     recalls = Recalls(broker.config, broker.topics, broker.store, broker.durability, broker.clock, broker.sender.count)
     return retries, _start_delays(broker, undo), _start_timer(broker, undo), recalls
 
 
 def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
-    """Messages with a delay level; a slave leaves them to its master."""
+    """Messages with a delay level; a slave leaves them to its master, unless it acts for it."""
     config, store = broker.config, broker.store
     delays = DelayDelivery(
-        store, broker.durability, broker.delay_offsets, store.config.delays, broker.clock, broker.sender.count
+        store,
+        broker.durability,
+        broker.delay_offsets,
+        store.config.delays,
+        broker.clock,
+        broker.sender.count,
+        put=broker.put_onward,
     )
     broker.runtime_sources.append(delays.runtime)
-    if config.broker_role is not BrokerRole.SLAVE:
+    if broker.acting is not None:
+        broker.acting.work.append(delays)
+        broker.escape.woken.append(delays.retry)
+    elif config.broker_role is not BrokerRole.SLAVE:
         broker.followers[names.SCHEDULE_TOPIC] = delays.arrived
         undo.callback(delays.stop)
         delays.start()
@@ -58,9 +68,21 @@ def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
     undo.callback(files.close)
     counts = TimerCounts(config.config_dir / "timermetrics", broker.clock)
     counts.load()
-    timer = TimerDelivery(config, store, broker.durability, files, counts, broker.clock, broker.sender.count)
+    timer = TimerDelivery(
+        config,
+        store,
+        broker.durability,
+        files,
+        counts,
+        broker.clock,
+        broker.sender.count,
+        put=broker.put_onward,
+        follows=config.broker_role is BrokerRole.SLAVE,
+    )
     store.add_hook(Postpone(config, broker.clock, timer.waiting), MARKS)
-    if config.timer_wheel_enable and config.broker_role is not BrokerRole.SLAVE:
+    if broker.taken_over is not None:
+        timer.take_over(broker.taken_over)
+    if config.timer_wheel_enable:
         broker.runtime_sources.append(timer.runtime)
         broker.followers[names.TIMER_TOPIC] = timer.arrived
         undo.callback(timer.stop)
@@ -69,4 +91,20 @@ def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
         every(SAMPLE_INTERVAL, timer.sample)
         every(CLEAN_INTERVAL, timer.clean)
         every(COUNT_INTERVAL, lambda: counts.forget_unknown(broker.topics.__contains__))
+        if broker.acting is not None:
+            broker.acting.work.append(_Leading(timer))
+            broker.escape.woken.append(timer.retry)
     return timer
+
+
+class _Leading:
+    """The timer of a slave, as something to start and stop."""
+
+    def __init__(self, timer: TimerDelivery) -> None:
+        self._timer = timer
+
+    def start(self) -> None:
+        self._timer.lead()
+
+    def stop(self) -> None:
+        self._timer.follow()

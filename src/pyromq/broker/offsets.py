@@ -31,6 +31,8 @@ class ConsumerOffsets:
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self.version = DataVersion(timestamp=clock())
+        self.unshared: dict[str, dict[int, int]] | None = None
+        """On a slave: what consumers committed here and its master has not been told; None where there is no master."""
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
@@ -54,6 +56,8 @@ class ConsumerOffsets:
         if reset is not None and queue_id in reset:
             return False
         self._set(key, queue_id, offset)
+        if self.unshared is not None:
+            self.unshared.setdefault(key, {})[queue_id] = offset
         return True
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -125,6 +129,31 @@ class ConsumerOffsets:
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
         self.version = table.data_version or self.version
         self._dirty = True
+
+    def raise_to(self, table: ConsumerOffsetTable, bound: Callable[[str, int], int]) -> int:
+        """Take over what was committed elsewhere where that is further on, but not beyond `bound`; how much that is.
+
+        For a master that was away: a message that was consumed meanwhile is not consumed again, and none is skipped.
+        """
+        raised = 0
+        for key, queues in table.offset_table.items():
+            known, (topic, _) = self._table.get(key, {}), _split(key)
+            for queue_id, offset in queues.items():
+                within = min(offset, bound(topic, queue_id))
+                if within > known.get(queue_id, -1):
+                    self._set(key, queue_id, within)
+                    raised += 1
+        return raised
+
+    def take_unshared(self, limit: int) -> list[tuple[str, str, int, int]]:
+        """Some of what the master has not been told: topic, group, queue and offset."""
+        pending = self.unshared or {}
+        taken: list[tuple[str, str, int, int]] = []
+        while pending and len(taken) < limit:
+            key = next(iter(pending))
+            topic, group = _split(key)
+            taken += [(topic, group, queue_id, offset) for queue_id, offset in pending.pop(key).items()]
+        return taken
 
     def merge(self, table: ConsumerOffsetTable) -> None:
         """Take over what a master knows; what only this broker knows stays."""

@@ -103,6 +103,8 @@ class Puller:
         self._clock = clock
         self.master_alive: Callable[[], bool] = lambda: False
         """On a slave: whether consumers are better off with its master."""
+        self.acts_as_master: Callable[[], bool] = lambda: False
+        """On a slave: whether it serves consumers in the place of its master."""
 
     @property
     def _lags_behind(self) -> bool:
@@ -217,7 +219,8 @@ class Puller:
     def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
         """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
         config = self._config
-        if config.broker_role is BrokerRole.SLAVE and not config.slave_read_enable:
+        reads = config.broker_role is not BrokerRole.SLAVE or config.slave_read_enable or self.acts_as_master()
+        if not reads:
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,
                 "[REJECTREQUEST]system busy, start flow control for a while: this slave serves no reads, "

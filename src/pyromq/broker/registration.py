@@ -164,6 +164,9 @@ class Registration:
             compressed=False,
             body_crc32=body_crc32(body),
         )
+        if self._config.enable_slave_acting_master:
+            header.enable_acting_master = True
+            header.heartbeat_timeout_millis = self._config.broker_not_active_timeout_millis
         request = Command.request(RequestCode.REGISTER_BROKER, header, body=body)
         timeout = self._config.register_broker_timeout_mills / 1000
         try:

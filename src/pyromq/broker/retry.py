@@ -7,6 +7,7 @@ was retried as often as the limit; a message sent to `%RETRY%<group>` itself onl
 import asyncio
 import logging
 import random
+from collections.abc import Callable
 
 from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
@@ -15,6 +16,7 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.groups import Groups
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.parked import copy_of, read_parked
+from pyromq.broker.replication.escape import Escape
 from pyromq.broker.stats import BrokerStats, Stat
 from pyromq.broker.topics import Topics
 from pyromq.protocol import names
@@ -56,6 +58,8 @@ class Retries:
         self._store = store
         self._durability = durability
         self._stats = stats
+        self.way_out: Callable[[], Escape | None] = lambda: None
+        """On a slave that acts for its master: the way to another one."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -79,9 +83,13 @@ class Retries:
 
     def _send_back(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ConsumerSendMsgBackHeader)
-        if self._config.broker_role is BrokerRole.SLAVE:
+        escape = self.way_out()
+        if self._config.broker_role is BrokerRole.SLAVE and escape is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
         group = self._groups.require(header.group)
+        if escape is not None:
+            message, _ = self._again(request, header, group, 0)
+            return asyncio.get_running_loop().create_task(_send_away(request, message, escape))
         if not perm.is_writable(self._config.broker_permission):
             raise Refused(
                 ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_name}] sending message is forbidden"
@@ -92,6 +100,17 @@ class Retries:
         retries = self._topics.ensure(topic, group.retry_queue_nums, unit=bool(header.unit_mode))
         if not perm.is_writable(retries.perm):
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
+        # A queue that the topic does not have would never be read.
+        queues = max(1, min(group.retry_queue_nums, retries.write_queue_nums))
+        message, dead = self._again(request, header, group, random.randrange(queues))
+        if dead:
+            self._dead_letters(header.group)
+        return self._store_again(request, header, message, dead=dead)
+
+    def _again(
+        self, request: Command, header: ConsumerSendMsgBackHeader, group: SubscriptionGroupConfig, queue_id: int
+    ) -> tuple[PutMessage, bool]:
+        """The retry of a stored message, and whether it is its last. Raises Refused."""
         found = read_parked(self._store, header.offset, None)
         if found is None:
             raise Refused(
@@ -104,22 +123,21 @@ class Retries:
             group, header.max_reconsume_times, request
         )
         if dead:
-            place, level = (self._dead_letters(header.group), 0), 0
+            place, level = (names.dlq_topic(header.group), 0), 0
         else:
-            # A queue that the topic does not have would never be read.
-            queues = max(1, min(group.retry_queue_nums, retries.write_queue_nums))
-            place = topic, random.randrange(queues)
+            place = names.retry_topic(header.group), queue_id
             level = header.delay_level or FIRST_LEVEL + summary.reconsume_times
         properties[Property.DELAY] = str(level)
         message = copy_of(
             summary, record, place, _encoded(properties), properties, reconsume_times=summary.reconsume_times + 1
         )
         message.store_host = None
-        return self._store_again(request, header, message, properties[Property.RETRY_TOPIC], dead=dead)
+        return message, dead
 
     def _store_again(
-        self, request: Command, header: ConsumerSendMsgBackHeader, message: PutMessage, origin: str, *, dead: bool
+        self, request: Command, header: ConsumerSendMsgBackHeader, message: PutMessage, *, dead: bool
     ) -> Command | asyncio.Future[Answer]:
+        origin = (message.property_map or {}).get(Property.RETRY_TOPIC, "")
         result = self._store.put(message)
         if result.status is not PutStatus.PUT_OK:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.reason}")
@@ -151,6 +169,12 @@ class Retries:
     def _limit(group: SubscriptionGroupConfig, asked: int | None, request: Command) -> int:
         """How often a message is retried: the group's number, unless the client names one."""
         return asked if asked is not None and request.version >= V3_4_9 else group.retry_max_times
+
+
+async def _send_away(request: Command, message: PutMessage, escape: Escape) -> Answer:
+    """From a slave that acts for its master: another master keeps the retry."""
+    result = await escape.send(message)
+    return request.reply() if result.stored else request.reply(ResponseCode.SYSTEM_ERROR, remark=result.reason)
 
 
 def _origin_noted(summary: RecordSummary) -> dict[str, str]:

@@ -75,6 +75,8 @@ class Sender:
         self._ids = ids
         self._clock = clock
         self._note_settings()
+        # Elsewhere consumers may be served without this broker: what no slave has would be missed there.
+        self._needs_replicas = config.enable_slave_acting_master
         self.steps: list[Step] = []
         self.busy = 0
         """How often a message was refused because too many wait for the disk."""
@@ -94,6 +96,12 @@ class Sender:
         header = request.header(header_class)
         topic = self.check(header, started)
         message = self.message(header, request, topic, connection)
+        if self._needs_replicas and self._durability.too_few_replicas(message.property_map or {}):
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"{PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.name}: too few slaves are connected and near enough for "
+                "inSyncReplicas; the message is not stored, try another broker",
+            )
         queue_id = message.queue_id
         batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
         if batch:

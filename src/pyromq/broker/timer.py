@@ -3,6 +3,10 @@
 Two tasks take turns. Entering follows the queue of the timer topic. Draining takes the oldest slot once it is over and
 everything stored until then has been entered, so that a recall which was acknowledged works. `read_time` is the first
 slot not drained; what belongs to an earlier one when it is entered is delivered at once.
+
+On a slave the timer follows: it enters what its master has entered and drains nothing, and its master's `read_time` is
+its own. When it leads instead, it goes on from there, so that what the master delivered since comes twice, but nothing
+is lost.
 """
 
 import asyncio
@@ -25,7 +29,8 @@ from pyromq.protocol.properties import Property, append_properties, decode_prope
 from pyromq.protocol.record import RecordSummary
 from pyromq.protocol.tags import java_hash
 from pyromq.remoting import Connection, Handler
-from pyromq.store import DiskFullError, Dispatch, MessageStore, PutResult, StoreError
+from pyromq.store import DiskFullError, Dispatch, MessageStore, PutMessage, PutResult, StoreError
+from pyromq.store.timercheck import TimerCheckpoint
 from pyromq.store.timerfiles import REACH, TimerFiles
 from pyromq.store.timerlog import DELETE, NORMAL, ROLL, TimerUnit
 
@@ -90,11 +95,16 @@ class TimerDelivery:
         counts: TimerCounts,
         clock: Callable[[], int],
         delivered: Callable[[str, PutResult], None],
+        *,
+        put: Callable[[PutMessage], PutResult] | None = None,
+        follows: bool = False,
     ) -> None:
         self._store = store
+        self._put_message = put or store.put
+        self._follows = follows
         self._durability = durability
         self._files = files
-        self._counts = counts
+        self.counts = counts
         self._clock = clock
         self._delivered = delivered
         self._precision = files.precision
@@ -109,6 +119,11 @@ class TimerDelivery:
         check = files.checkpoint
         self.read_time = check.read_time
         self.queue_offset = min(check.queue_offset, check.master_queue_offset)
+        self._master_offset = self.queue_offset
+        self._elsewhere = TimerCheckpoint()
+        self._elsewhere_end = 0
+        self.holds: Callable[[], int | None] = lambda: None
+        """The time of the oldest message that was handed over and is not safe yet; it is not saved as delivered."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -129,9 +144,9 @@ class TimerDelivery:
         except StoreError as error:
             log.warning("what was delivered since the last save will be delivered again: %s", error)
             return
-        self._files.prepare_save(self.read_time, self.queue_offset, self._clock())()
-        if self._counts.changed:
-            self._counts.persist(self._counts.table())
+        self._files.prepare_save(self._safe_time(), self.queue_offset, self._clock())()
+        if self.counts.changed:
+            self.counts.persist(self.counts.table())
 
     async def save(self) -> None:
         """Save how far it got, once what was delivered is on disk. Without any change, only now and then."""
@@ -140,12 +155,41 @@ class TimerDelivery:
         if idle and now - self._saved_at < IDLE_SAVE_MS:
             return
         self._saved_at = now
-        end, table = self._store.max_physical_offset, self._counts.table() if self._counts.changed else None
-        work = files.prepare_save(self.read_time, self.queue_offset, now)
+        end, table = self._store.max_physical_offset, self.counts.table() if self.counts.changed else None
+        work = files.prepare_save(self._safe_time(), self.queue_offset, now)
         if await self._durability.reached(end):
             await asyncio.to_thread(work)
             if table is not None:
-                await asyncio.to_thread(self._counts.persist, table)
+                await asyncio.to_thread(self.counts.persist, table)
+
+    def _safe_time(self) -> int:
+        held = self.holds()
+        return self.read_time if held is None else min(self.read_time, held - held % self._precision)
+
+    def follow(self, master: TimerCheckpoint | None = None) -> None:
+        """Leave the draining to a master, which has come this far; None: as far as is known."""
+        self._follows, self._slot, self._barrier = True, None, None
+        if master is not None and master.read_time:
+            self.read_time, self._master_offset = master.read_time, master.queue_offset
+        self._pace.wake()
+
+    def lead(self) -> None:
+        """Drain from now on."""
+        self._follows = False
+        self._pace.wake()
+
+    def take_over(self, other: TimerCheckpoint) -> None:
+        """Another broker delivered from a copy of this log while this one was away: what it did is not done again.
+
+        It knew the messages below its queue offset, and delivered those before its `read_time`.
+        """
+        queue = self._store.queues.get(names.TIMER_TOPIC, 0)
+        entry = queue.entry(other.queue_offset) if queue is not None else None
+        self._elsewhere = other
+        self._elsewhere_end = entry[0] if entry is not None else self._store.max_physical_offset
+
+    def _is_elsewhere(self, slot: int, physical_offset: int) -> bool:
+        return slot < self._elsewhere.read_time and physical_offset < self._elsewhere_end
 
     def clean(self) -> None:
         """Drop timer log files whose messages the store no longer has."""
@@ -153,6 +197,10 @@ class TimerDelivery:
 
     def arrived(self, _message: Dispatch) -> None:
         """A timed message was stored."""
+        self._pace.wake()
+
+    def retry(self) -> None:
+        """What was refused may be taken now."""
         self._pace.wake()
 
     def waiting(self, time: int) -> int:
@@ -165,7 +213,7 @@ class TimerDelivery:
         return {
             "timerReadBehind": max(0, self._clock() - self.read_time - self._precision) // 1000,
             "timerOffsetBehind": self._behind(),
-            "timerCongestNum": self._counts.total,
+            "timerCongestNum": self.counts.total,
             "timerEnqueueTps": self._entered.per_second,
             "timerDequeueTps": self._left.per_second,
         }
@@ -179,6 +227,8 @@ class TimerDelivery:
         """Enter some messages, or drain some of a slot; see `pacing.Step`."""
         now = self._clock()
         current = now - now % self._precision
+        if self._follows:
+            return self._enter_some(current) if self.queue_offset < self._followed_end() else None
         if self._slot is None:
             # The clock may have been set back: slots drained before are empty, so nothing repeats. Or far forward: the
             # wheel goes round, so that nothing older can be on it.
@@ -197,6 +247,10 @@ class TimerDelivery:
     def _behind(self) -> int:
         """Messages of the timer topic that are not on the wheel yet."""
         return max(0, self._store.max_offset(names.TIMER_TOPIC, 0) - self.queue_offset)
+
+    def _followed_end(self) -> int:
+        """How far a slave may enter: what its master has, as far as it is here."""
+        return min(self._store.max_offset(names.TIMER_TOPIC, 0), self._master_offset)
 
     def _pick(self, current: int, behind: int) -> bool:
         """Begin with the oldest slot that is over, unless older messages have to be entered first; or pass empty ones.
@@ -228,7 +282,8 @@ class TimerDelivery:
         if self.queue_offset < queue.min_offset:
             log.warning("the timer goes on at %d: there is nothing at %d", queue.min_offset, self.queue_offset)
             self.queue_offset = queue.min_offset
-        for physical_offset, size, _ in _ENTRY.iter_unpack(queue.entries(self.queue_offset, BATCH)):
+        count = min(BATCH, max(1, self._followed_end() - self.queue_offset)) if self._follows else BATCH
+        for physical_offset, size, _ in _ENTRY.iter_unpack(queue.entries(self.queue_offset, count)):
             try:
                 entered = self._enter(physical_offset, size, current)
             except (DiskFullError, OSError) as error:
@@ -257,7 +312,8 @@ class TimerDelivery:
         first_open = self.read_time + self._precision if self._slot is not None else self.read_time
         recall = Property.TIMER_DEL_UNIQ_KEY in properties
         if slot < first_open:
-            return recall or self._put(summary, record, properties, NEVER_ENTERED, rolls=False)
+            past = recall or self._follows or self._is_elsewhere(slot, physical_offset)
+            return past or self._put(summary, record, properties, NEVER_ENTERED, rolls=False)
         magic, ahead, window = NORMAL, slot - current, self._window * self._precision
         if ahead >= window:
             # Far away: comes back to the timer topic first, so that its record does not age away before it is due.
@@ -270,7 +326,7 @@ class TimerDelivery:
         change = -1 if recall else 1
         self._files.enter(slot, unit, change)
         self._entered.total += 1
-        self._counts.add(topic, change)
+        self.counts.add(topic, change)
         return True
 
     # -- off the wheel --
@@ -288,7 +344,7 @@ class TimerDelivery:
                 slot.normal.pop()
         else:
             for topic in slot.missed.values():
-                self._counts.add(topic, 1)
+                self.counts.add(topic, 1)
             self._files.wheel.clear(self.read_time)
             self.read_time += self._precision
             self._slot = None
@@ -322,7 +378,7 @@ class TimerDelivery:
         properties = decode_properties(found[0].properties)
         key, topic = properties.get(Property.TIMER_DEL_UNIQ_KEY, ""), properties.get(Property.REAL_TOPIC, "")
         if key in slot.recalled:
-            self._counts.add(topic, 1)  # recalled twice, and counted twice
+            self.counts.add(topic, 1)  # recalled twice, and counted twice
         slot.recalled.add(key)
         slot.missed[key] = topic
 
@@ -340,9 +396,10 @@ class TimerDelivery:
             if key in slot.recalled:
                 slot.missed.pop(key, None)
                 return True
-        if not self._put(summary, record, properties, unit.written, rolls=bool(unit.magic & ROLL)):
+        elsewhere = self._is_elsewhere(self.read_time, unit.physical_offset)
+        if not elsewhere and not self._put(summary, record, properties, unit.written, rolls=bool(unit.magic & ROLL)):
             return False
-        self._counts.add(topic, 1 if unit.magic & DELETE else -1)
+        self.counts.add(topic, 1 if unit.magic & DELETE else -1)
         return True
 
     def _put(
@@ -366,7 +423,7 @@ class TimerDelivery:
         # The stored text keeps its time, as Apache's does; without it in the map the store has less to ask.
         for name in TIMED:
             properties.pop(name, None)
-        result = self._store.put(copy_of(summary, record, place, text, properties))
+        result = self._put_message(copy_of(summary, record, place, text, properties))
         if result.stored:
             self._left.total += 1
             self._delivered(place[0], result)
@@ -377,4 +434,4 @@ class TimerDelivery:
         return False
 
     def _metrics(self, request: Command, _connection: Connection) -> Command:
-        return request.reply(body=self._counts.table().encode())
+        return request.reply(body=self.counts.table().encode())

@@ -60,6 +60,11 @@ class TimerCounts:
         }
         return TimerMetrics(data_version=version, timing_count=counts)
 
+    def replace_all(self, table: TimerMetrics) -> None:
+        """Take over a master's figures."""
+        self._counts = dict(table.timing_count)
+        self._changes += 1
+
     @property
     def changed(self) -> bool:
         return self._changes != self._saved

@@ -33,13 +33,18 @@ class TimerCheckpoint(msgspec.Struct, frozen=True):
         return _FIELDS.pack(*msgspec.structs.astuple(self))
 
     @classmethod
+    def decode(cls, data: bytes | bytearray | memoryview) -> Self:
+        """What `encode` gave, or the beginning of it; what is missing or negative is 0."""
+        padded = bytes(data[: _FIELDS.size]).ljust(_FIELDS.size, b"\0")
+        return cls(*(max(0, value) for value in _FIELDS.unpack(padded)))
+
+    @classmethod
     def load(cls, path: Path) -> Self:
         """Read the file; zeros without one."""
         try:
-            data = path.read_bytes()[: _FIELDS.size]
+            return cls.decode(path.read_bytes())
         except FileNotFoundError:
             return cls()
-        return cls(*(max(0, value) for value in _FIELDS.unpack(data.ljust(_FIELDS.size, b"\0"))))
 
     def save(self, path: Path) -> None:
         """Write and sync. Raises DiskFullError or OSError."""

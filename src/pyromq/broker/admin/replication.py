@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import ExchangeBrokerHaInfoResponseHeader
+from pyromq.protocol.headers import ExchangeBrokerHaInfoHeader, ExchangeBrokerHaInfoResponseHeader
 from pyromq.remoting import Connection, Handler
 
 if TYPE_CHECKING:
@@ -30,8 +30,16 @@ class ReplicationAdmin:
         return request.reply(body=status.encode())
 
     def _addresses(self, request: Command, _connection: Connection) -> Command:
-        """Only asking is served: who the master is, a slave learns from the name servers."""
-        identity = self._broker.registration.identity
+        """Where to follow this broker. A slave that is told an address learns that its master is coming back.
+
+        Where that is, it learns from the name servers all the same.
+        """
+        broker, told = self._broker, request.header(ExchangeBrokerHaInfoHeader)
+        if broker.link is not None and told.master_ha_address:
+            if broker.acting is not None:
+                broker.acting.stand_back()
+            return request.reply()
+        identity = broker.registration.identity
         return request.reply(
             header=ExchangeBrokerHaInfoResponseHeader(
                 master_ha_address=identity.ha_address,

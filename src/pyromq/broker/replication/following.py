@@ -1,9 +1,11 @@
-"""Puts together what makes a broker follow a master. No behaviour of its own."""
+"""Puts together what makes a broker follow a master, and act for it. No behaviour of its own."""
 
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from pyromq.broker.replication.metadata import MasterTables
+from pyromq.broker.replication.acting import Acting
+from pyromq.broker.replication.escape import Escape
+from pyromq.broker.replication.metadata import DELIVERY_INTERVAL, MasterTables
 from pyromq.broker.replication.slave import MasterLink
 
 if TYPE_CHECKING:
@@ -33,11 +35,38 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
         if not link.connected:
             registration.ask_again()
 
+    broker.offsets.unshared = {}
     broker.store.add_listener(tables.arrived)
     broker.runtime_sources.append(link.runtime)
     broker.timers.every(TICK, link.tick)
     broker.timers.every(SEARCH_INTERVAL, search)
     broker.timers.soon(tables.keep())
+    broker.timers.every(DELIVERY_INTERVAL, tables.keep_deliveries)
     undo.push_async_callback(link.stop)
     link.start()
     return link
+
+
+def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
+    """What a slave needs to act for its master; it begins with `keep_members`."""
+    escape = Escape(broker.config, broker.client)
+    undo.push_async_callback(escape.stop)
+    acting = Acting(
+        broker.config,
+        broker.members,
+        broker.clock,
+        lambda: broker.link is not None and broker.link.connected,
+        broker.park.resume_all,
+    )
+    undo.callback(acting.stop)
+    broker.runtime_sources.append(acting.runtime)
+    return acting, escape
+
+
+def keep_members(broker: "Broker") -> None:
+    """Give signs of life to the name servers, and on a slave see whether it has to act."""
+    broker.timers.every(broker.config.broker_heartbeat_interval / 1000, broker.members.beat)
+    if broker.acting is not None:
+        broker.members.changed = broker.acting.decide
+        broker.timers.soon(broker.members.keep())
+        broker.timers.every(TICK, broker.acting.decide)

@@ -1,17 +1,19 @@
-"""What a slave copies besides the log: topics, groups, offsets, delay offsets, request modes, from its master's port.
+"""What a slave copies besides the log: topics, groups, offsets, request modes, how far delays and timer have come.
 
-Each table is taken whole, when its version differs; what the slave's own clients committed meanwhile stays where the
-master knows nothing. Delay offsets wait until the log has caught up with them: a delivery that they speak of must be
-here before they are, or it would be lost with the master.
+Each table is taken whole, when its version differs. What consumers committed here while the master was away, or not
+known to them, is told to the master first, where it is further on. How far deliveries have come waits until the log has
+caught up: what it speaks of must be here before, or it would be lost with the master.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyromq.broker.replication.slave import MasterLog
 from pyromq.errors import PyroMQError
+from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     Body,
     ConsumerOffsetTable,
@@ -19,12 +21,14 @@ from pyromq.protocol.bodies import (
     KVTable,
     MessageRequestModeTable,
     SubscriptionGroupTable,
+    TimerMetrics,
     TopicConfigTable,
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import Header, ViewMessageByIdHeader
+from pyromq.protocol.headers import Header, UpdateConsumerOffsetHeader, ViewMessageByIdHeader
 from pyromq.store import Dispatch
+from pyromq.store.timercheck import TimerCheckpoint
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
@@ -32,7 +36,13 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INTERVAL = 10.0
+DELIVERY_INTERVAL = 3.0
 CALL_TIMEOUT = 5.0
+MAX_TOLD = 5_000
+"""Offsets that the master is told at a time."""
+
+_OWN_GROUPS = frozenset({names.TRANSACTION_GROUP, names.REVIVE_GROUP})
+"""Of brokers themselves: a master reads these at its start only."""
 
 Table = TypeVar("Table", bound=Body)
 
@@ -45,12 +55,21 @@ class MasterRefused(PyroMQError):  # noqa: N818 - the name says what happened
         self.code = code
 
 
+class _Deliveries(NamedTuple):
+    """How far a master's deliveries had come when its log ended at `end`."""
+
+    end: int
+    delays: DelayOffsetTable
+    timer: TimerCheckpoint
+    counts: TimerMetrics
+
+
 class MasterTables:
     """Asks the master of a slave."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
-        self._waiting_delays: tuple[int, DelayOffsetTable] | None = None
+        self._waiting: _Deliveries | None = None
         self._wake = asyncio.Event()
         self._failing = False
         self.log_seen: Callable[[MasterLog], None] = lambda _log: None
@@ -98,27 +117,63 @@ class MasterTables:
         groups = await self._fetch(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable)
         if groups.data_version != broker.groups.version:
             broker.groups.replace_all(groups)
-        broker.offsets.merge(await self._fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable))
+        await self._sync_offsets()
         broker.request_modes.replace_all(
             await self._fetch(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, MessageRequestModeTable)
         )
-        await self._sync_delays()
+        await self.sync_deliveries()
         self.synced += 1
 
-    async def _sync_delays(self) -> None:
+    async def _sync_offsets(self) -> None:
+        offsets = self._broker.offsets
+        table = await self._fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
+        for topic, group, queue_id, offset in offsets.take_unshared(MAX_TOLD):
+            known = table.offset_table.setdefault(f"{topic}@{group}", {})
+            if offset > known.get(queue_id, -1) and group not in _OWN_GROUPS:
+                await self._tell(topic, group, queue_id, offset)
+                known[queue_id] = offset
+        offsets.merge(table)
+
+    async def _tell(self, topic: str, group: str, queue_id: int, offset: int) -> None:
+        header = UpdateConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
+        try:
+            await self._call(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        except MasterRefused as refused:
+            log.info("the master does not take the offset of %s in %s: %s", group, topic, refused)
+
+    async def keep_deliveries(self) -> None:
+        """The part that moves all the time, more often than the rest."""
+        if self.synced and self.address and self._broker.link is not None and self._broker.link.connected:
+            with contextlib.suppress(PyroMQError):  # `keep` complains
+                await self.sync_deliveries()
+
+    async def sync_deliveries(self) -> None:
+        """Copy how far deliveries have come, or what was copied before and is due now. Raises PyroMQError."""
         broker = self._broker
-        fresh = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
-        master = await self.log()  # after the table: all it speaks of is below the end
-        if master is None:
+        if broker.way_out() is not None:
+            return  # this slave delivers itself: the master will ask how far it got
+        if self._waiting is None:
+            self._waiting = await self._ask_deliveries()
+        found = self._waiting
+        if found is None or broker.store.confirm_offset < found.end:
             return
+        self._waiting = None
+        broker.delay_offsets.replace_all(found.delays)
+        broker.timer.follow(found.timer)
+        broker.timer.counts.replace_all(found.counts)
+        await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
+
+    async def _ask_deliveries(self) -> _Deliveries | None:
+        delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
+        timer, counts = TimerCheckpoint(), TimerMetrics()
+        with contextlib.suppress(MasterRefused):  # before 5.0 there was no timer
+            timer = TimerCheckpoint.decode((await self._call(RequestCode.GET_TIMER_CHECK_POINT)).body)
+            counts = await self._fetch(RequestCode.GET_TIMER_METRICS, TimerMetrics)
+        master = await self.log()  # after the tables: all they speak of is below the end
+        if master is None:
+            return None
         self.log_seen(master)
-        if self._waiting_delays is None:
-            self._waiting_delays = master.end, fresh
-        needed, table = self._waiting_delays
-        if broker.store.confirm_offset >= needed:
-            self._waiting_delays = None
-            broker.delay_offsets.replace_all(table)
-            await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
+        return _Deliveries(master.end, delays, timer, counts)
 
     async def log(self) -> MasterLog | None:
         """Where the master's log begins and ends; None when it cannot be asked."""

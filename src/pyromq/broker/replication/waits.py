@@ -42,7 +42,9 @@ class ReplicaWaits:
     def wanted(self) -> bool:
         """Whether messages have to wait at all."""
         config = self._config
-        return config.broker_role is BrokerRole.SYNC_MASTER and (config.in_sync_replicas or DEFAULT_REPLICAS) > 1
+        if config.broker_role is not BrokerRole.SYNC_MASTER:
+            return False
+        return config.all_ack_in_sync_state_set or (config.in_sync_replicas or DEFAULT_REPLICAS) > 1
 
     def copies(self, in_sync: int) -> int:
         """How many slaves must have a message while `in_sync` of them are near enough."""
@@ -50,7 +52,18 @@ class ReplicaWaits:
         replicas = config.in_sync_replicas or DEFAULT_REPLICAS
         if config.enable_auto_in_sync_replicas:
             replicas = max(min(replicas, in_sync + 1), config.min_in_sync_replicas)
+        if config.all_ack_in_sync_state_set:
+            replicas = max(replicas, in_sync + 1)
         return replicas - 1
+
+    @property
+    def too_few(self) -> bool:
+        """Whether a message could not have enough copies now, whatever is waited for."""
+        if not self.wanted:
+            return False
+        gap = self._config.ha_max_gap_not_in_sync
+        near = sum(follower.in_sync(gap) for follower in self._followers())
+        return near < self.copies(near)
 
     def wait(self, end: int, done: Done) -> None:
         """Tell `done` once enough slaves have everything below `end`: PUT_OK, or why not."""

@@ -4,36 +4,48 @@ Each command is one module with a Typer `app`; it is imported when the command i
 not pay for a large one.
 """
 
-import importlib
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+
+from pyromq.cli.lazy import LazyGroup, Listing, load_app
+
+SERVERS = "Servers"
+TOOLS = "Tools"
 
 COMMANDS = {
-    "standalone": "pyromq.cli.standalone",
-    "namesrv": "pyromq.cli.namesrv",
-    "broker": "pyromq.cli.broker",
-    "demo": "pyromq.cli.demo",
-    "reference": "pyromq.cli.reference",
-    "filtersrv": "pyromq.cli.filtersrv",
+    "standalone": (
+        "pyromq.cli.standalone",
+        Listing("Run a name server and a broker until SIGTERM or SIGINT.", SERVERS),
+    ),
+    "namesrv": ("pyromq.cli.namesrv", Listing("Run a name server until SIGTERM or SIGINT.", SERVERS)),
+    "broker": ("pyromq.cli.broker", Listing("Run a broker until SIGTERM or SIGINT.", SERVERS)),
+    "admin": (
+        "pyromq.cli.admin",
+        Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
+    ),
+    "demo": (
+        "pyromq.cli.demo",
+        Listing("Produce, store and consume a stream of orders on an embedded cluster, then check the books.", TOOLS),
+    ),
+    "reference": ("pyromq.cli.reference", Listing("Print a page of docs/reference.", TOOLS, hidden=True)),
+    "filtersrv": (
+        "pyromq.cli.filtersrv",
+        Listing(
+            "Run a filter server for one broker until SIGTERM or SIGINT, or until the broker is gone.", hidden=True
+        ),
+    ),
 }
-HIDDEN = frozenset({"filtersrv"})
-"""Commands that other commands start."""
 
 
-class Commands(TyperGroup):
+class Commands(LazyGroup):
     """The table above as a command group."""
 
-    def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the signature is Typer's
-        return [name for name in COMMANDS if name not in HIDDEN]
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__({name: listing for name, (_, listing) in COMMANDS.items()}, **attributes)
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - the signature is Typer's
-        if cmd_name not in COMMANDS:
-            return None
-        command = typer.main.get_command(importlib.import_module(COMMANDS[cmd_name]).app)
-        command.name = cmd_name
-        return command
+    def load(self, name: str) -> Any:
+        return load_app(COMMANDS[name][0])
 
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)

@@ -168,6 +168,11 @@ class Queries:
         """Messages with a key, from all brokers of the topic. Raises ClientError NO_MESSAGE when there is none."""
         return await self._query(topic, key, max_num, begin_ms, end_ms, unique=False)
 
+    async def messages_of_id(self, topic: str, message_id: str, max_num: int = 32) -> list[ReceivedMessage]:
+        """All copies of a message by the id its sender gave it, oldest first. Raises ClientError NO_MESSAGE."""
+        found = await self._query(topic, message_id, max_num, 0, 2**63 - 1, unique=True)
+        return sorted(found, key=lambda message: message.store_timestamp)
+
     async def _query(
         self, topic: str, key: str, max_num: int, begin_ms: int, end_ms: int, *, unique: bool
     ) -> list[ReceivedMessage]:

@@ -50,6 +50,10 @@ class MessageMethods(Reaching):
         """Messages with a key, from all brokers of the topic. Raises ClientError NO_MESSAGE when there is none."""
         return await (await self._queries(topic)).query_message(topic, key, max_num, begin_ms, end_ms)
 
+    async def messages_of_id(self, topic: str, message_id: str, max_num: int = 32) -> list[ReceivedMessage]:
+        """All copies of a message by the id that its sender gave it, oldest first. Raises ClientError NO_MESSAGE."""
+        return await (await self._queries(topic)).messages_of_id(topic, message_id, max_num)
+
     async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
         """The message at one offset of a queue. Raises ClientError NO_MESSAGE when there is none."""
         await self._queries(queue.topic)
@@ -67,17 +71,18 @@ class MessageMethods(Reaching):
         sql: str | None = None,
         begin_ms: int = 0,
         end_ms: int = FOREVER,
+        offset: int = 0,
         limit: int = 1000,
     ) -> list[ReceivedMessage]:
         """Up to `limit` messages of a topic, or of one queue of it, stored from one time up to another.
 
-        Queue by queue, each in order. Reading leaves no trace in the offsets of any group.
+        Queue by queue, each in order, and none before `offset`. Reading leaves no trace in the offsets of any group.
         """
         subscription = build_subscription(topic, tags, sql, self._reach().instance.clock.millis())
         queries = await self._queries(topic)
         found: list[ReceivedMessage] = []
         for each in [queue] if queue is not None else await self.queues(topic):
-            begin = await queries.min_offset(each)
+            begin = max(offset, await queries.min_offset(each))
             if begin_ms > 0:
                 begin = max(begin, await queries.search_offset(each, begin_ms))
             room = limit - len(found)

@@ -171,6 +171,7 @@ class Admin:
     earliest_store_time = _waiting(AsyncAdmin.earliest_store_time)
     view_message = _waiting(AsyncAdmin.view_message)
     query_message = _waiting(AsyncAdmin.query_message)
+    messages_of_id = _waiting(AsyncAdmin.messages_of_id)
     message_at = _waiting(AsyncAdmin.message_at)
     messages = _waiting(AsyncAdmin.messages)
     queue_entries = _waiting(AsyncAdmin.queue_entries)

@@ -1,0 +1,66 @@
+"""Options that several admin commands take, under mqadmin's names."""
+
+from enum import StrEnum
+from typing import Annotated, TypedDict
+
+import typer
+
+from pyromq.errors import PyroMQError
+
+
+class ArgumentsError(PyroMQError):
+    """Options that do not fit together; exit code 2."""
+
+
+class Where(TypedDict):
+    """Which brokers are meant, as arguments of `Admin`."""
+
+    broker: str | None
+    cluster: str | None
+
+
+class OnOff(StrEnum):
+    """mqadmin's switches take a word."""
+
+    TRUE = "true"
+    FALSE = "false"
+
+    def __bool__(self) -> bool:
+        return self is OnOff.TRUE
+
+
+Topic = Annotated[str, typer.Option("--topic", "-t", help="Topic.", show_default=False)]
+TopicName = Annotated[str, typer.Option("--topicName", "--topic", "-t", help="Topic.", show_default=False)]
+Group = Annotated[str, typer.Option("--groupName", "--group", "-g", help="Consumer group.", show_default=False)]
+ConsumerGroup = Annotated[
+    str, typer.Option("--consumerGroup", "--group", "-g", help="Consumer group.", show_default=False)
+]
+Broker = Annotated[
+    str | None,
+    typer.Option("--brokerAddr", "-b", metavar="host:port", help="One broker, by address or by name."),
+]
+Cluster = Annotated[str | None, typer.Option("--clusterName", "-c", help="All masters of a cluster.")]
+ShortCluster = Annotated[str | None, typer.Option("--cluster", "-c", help="All masters of a cluster.")]
+Interval = Annotated[
+    int | None, typer.Option("--interval", "-i", min=1, metavar="seconds", help="Do it again and again.")
+]
+Begin = Annotated[
+    str | None, typer.Option("--beginTimestamp", "-b", metavar="time", help="Only what was stored at or after this.")
+]
+End = Annotated[
+    str | None, typer.Option("--endTimestamp", "-e", metavar="time", help="Only what was stored before this.")
+]
+
+
+def one_of(broker: str | None, cluster: str | None) -> Where:
+    """A broker or a cluster. Raises ArgumentsError unless exactly one is given."""
+    if (broker is None) == (cluster is None):
+        raise ArgumentsError("give either a broker (-b) or a cluster (-c)")
+    return {"broker": broker, "cluster": cluster}
+
+
+def at_most_one(broker: str | None, cluster: str | None) -> Where:
+    """The same where neither means all masters."""
+    if broker is not None and cluster is not None:
+        raise ArgumentsError("give a broker (-b) or a cluster (-c), not both")
+    return {"broker": broker, "cluster": cluster}

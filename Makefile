@@ -5,7 +5,7 @@ RUN := $(UV) run --no-sync
 BENCHMARKS := protocol store broker client delivery
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format demo test interop bench clean
+.PHONY: help setup check format demo test faults interop bench clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -34,6 +34,9 @@ demo: setup ## produce, store and consume a stream of orders on an embedded clus
 
 test: setup ## run the tests (ARGS='--long' for the extended ones)
 	$(RUN) pytest $(ARGS)
+
+faults: setup ## kill, cut off and fill up a cluster by chance (ARGS='--long' for 50 schedules, '--seeds 7' for one)
+	$(RUN) python -m tests.faults.harness $(ARGS)
 
 interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven and Go)
 	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 3 --no-loadscope-reorder $(ARGS)

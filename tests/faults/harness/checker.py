@@ -11,7 +11,6 @@ from typing import NamedTuple, TypeVar, cast
 
 from tests.faults.harness.history import (
     Acknowledged,
-    AnyEvent,
     Audited,
     Began,
     Consumed,
@@ -59,7 +58,7 @@ class Queue(NamedTuple):
 class History:
     """Events by kind, in order of time, with what the rules look up most."""
 
-    def __init__(self, events: Iterable[AnyEvent]) -> None:
+    def __init__(self, events: Iterable[Event]) -> None:
         kinds: defaultdict[type[Event], list[Event]] = defaultdict(list)
         for event in ordered(events):
             kinds[type(event)].append(event)

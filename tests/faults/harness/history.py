@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import msgspec
 
@@ -19,6 +19,9 @@ class Event(msgspec.Struct, kw_only=True, tag_field="event", tag=str.lower, omit
     """Something that happened at the time `t`."""
 
     t: int = msgspec.field(default_factory=time.monotonic_ns)
+
+
+E = TypeVar("E", bound=Event)
 
 
 class Subscribed(Event):
@@ -201,5 +204,6 @@ def load(folder: Path) -> list[AnyEvent]:
     return ordered(Tail(folder))
 
 
-def ordered(events: Iterable[AnyEvent]) -> list[AnyEvent]:
+def ordered(events: Iterable[E]) -> list[E]:
+    """By time."""
     return sorted(events, key=lambda event: event.t)

@@ -15,7 +15,7 @@ SHOWN = 8
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """Seconds from the end of a fault until a broker that suffered acknowledged and delivered again, the slower of them.
+    """Seconds from the end of a fault until each broker that suffered acknowledged, and delivered, again.
 
     None when the schedule was over before.
     """
@@ -129,13 +129,15 @@ def totals(lines: Sequence[Line]) -> str:
         statuses.update(each.statuses)
         for recovery in each.recoveries:
             times[recovery.fault].append(recovery)
+    faults = sum(len(each.faults) for each in lines)
     wrong = sum(bool(each.violations) for each in lines)
+    by_status = ", ".join(f"{count} {status}" for status, count in statuses.most_common())
+    sent, acknowledged = sum(each.sent for each in lines), sum(each.acknowledged for each in lines)
+    deliveries, twice = sum(each.deliveries for each in lines), sum(each.duplicates for each in lines)
     text = [
-        f"{len(lines)} schedules, {sum(len(each.faults) for each in lines)} faults, {wrong} schedules with something wrong",
-        f"{sum(each.sent for each in lines)} messages sent, {sum(each.acknowledged for each in lines)} acknowledged "
-        f"({', '.join(f'{count} {status}' for status, count in statuses.most_common())})",
-        f"{sum(each.deliveries for each in lines)} deliveries, {sum(each.duplicates for each in lines)} duplicates, "
-        f"{sum(each.lost for each in lines)} lost",
+        f"{len(lines)} schedules, {faults} faults, {wrong} schedules with something wrong",
+        f"{sent} messages sent, {acknowledged} acknowledged ({by_status})",
+        f"{deliveries} deliveries, {twice} duplicates, {sum(each.lost for each in lines)} lost",
         "",
         f"{'back after':>12}{'times':>7}{'send: median':>14}{'max':>8}{'deliver: median':>17}{'max':>8}",
     ]

@@ -69,11 +69,13 @@ def _pause(rng: random.Random) -> Fault:
 def _pair(rng: random.Random) -> tuple[str, tuple[str, ...]]:
     """A machine and those it loses: all of them, its replica, the clients, or one other."""
     machine = rng.choice(MASTERS + MASTERS + SLAVES + NAME_SERVERS)
-    choices: list[tuple[str, ...]] = [_all_but(machine), CLIENTS, (rng.choice(CLIENTS),), NAME_SERVERS]
+    choices: list[tuple[str, ...]] = [_all_but(machine), CLIENTS, (rng.choice(CLIENTS),)]
+    if machine in NAME_SERVERS:
+        choices += [MASTERS + SLAVES]
     for pair in BROKERS.values():
         if machine in pair:
-            choices += [tuple(name for name in pair if name != machine)] * 2
-    return machine, tuple(name for name in rng.choice(choices) if name != machine)
+            choices += [NAME_SERVERS] + [tuple(name for name in pair if name != machine)] * 2
+    return machine, rng.choice(choices)
 
 
 def _cut(rng: random.Random) -> Fault:

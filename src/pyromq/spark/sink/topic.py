@@ -6,13 +6,20 @@ for their messages in between and leave them out; a task also looks at what came
 finds the sends of the first. On a topic of its own, without a crash, there is nothing to look at.
 """
 
+import os
+import secrets
+import time
 from collections.abc import Sequence
+from datetime import UTC
 from zlib import crc32
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.names import MAX_BODY
+from pyromq.protocol.properties import Property
 from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
 from pyromq.spark.sink.marks import Marks, groups, move_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
@@ -105,6 +112,7 @@ class TopicTask:
         self._stored = self._stored_before() if sink.once else set()
         self._known: dict[MessageQueue, set[str]] = {}
         self._sender = FrameSender(self._wire, sink.options, recheck=self._stored_since if sink.once else None)
+        self._ids = UniqueIdGenerator("127.0.0.1", os.getpid(), secrets.randbits(32), _now_ms, zone=UTC)
         self._row = 0
         self._repeated = 0
 
@@ -116,6 +124,8 @@ class TopicTask:
             raise RowError(f"batch {self._attempt.batch}, partition {self._attempt.partition}: {error}") from None
 
     def _send(self, message: Outgoing) -> None:
+        if len(message.body) > MAX_BODY:
+            raise RowError(f"row {self._row} has a body of {len(message.body)} bytes, more than {MAX_BODY}")
         target = self._target(message)
         queue = self._queue(target, message)
         sequence = ""
@@ -126,6 +136,8 @@ class TopicTask:
                 self._repeated += 1
                 self._row += 1
                 return
+        else:
+            message.properties[Property.UNIQ_KEY] = self._ids()
         self._row += 1
         self._sender.send(target.address(queue), queue, message, sequence)
 
@@ -191,3 +203,7 @@ class TopicTask:
     def _sequences(self, target: Target, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]) -> set[str]:
         group = groups(self._wire, self._attempt.query, self._sink.name)[0]
         return sequences_between(self._wire, target, starts, ends, source=self._source, group=group)
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)

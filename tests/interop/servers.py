@@ -119,6 +119,7 @@ def apache_name_server(folder: Path, version: str = SERVER_VERSION) -> Server:
     port = free_port()
     (folder / "namesrv.conf").write_text(f"listenPort={port}\nkvConfigPath={folder / 'kvConfig.json'}\n")
     main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(folder / "namesrv.conf")]
+    write_logging(folder, "namesrv")
     command = java(apache_servers(version), *main, home=folder)
     return Server(folder, command, f"127.0.0.1:{port}", "namesrv.log", ROCKETMQ_HOME=str(folder))
 
@@ -129,8 +130,15 @@ def apache_broker(
     """Apache's broker with a small heap."""
     port = write_properties(folder, namesrv, name, properties)
     main = ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(folder / "broker.conf")]
+    write_logging(folder, "broker")
     command = java(apache_servers(version), *main, heap="512m", home=folder)
     return Server(folder, command, f"127.0.0.1:{port}", "broker.log", ROCKETMQ_HOME=str(folder))
+
+
+def write_logging(folder: Path, server: str) -> None:
+    """The file without which servers of the 4.9 line do not start."""
+    (folder / "conf").mkdir(exist_ok=True)
+    (folder / "conf" / f"logback_{server}.xml").write_text('<configuration><root level="OFF"/></configuration>\n')
 
 
 def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str, str]) -> int:

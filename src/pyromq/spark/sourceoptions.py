@@ -163,7 +163,7 @@ class SourceOptions(SelectionOptions):
     pull_batch_size: int = option(1024, "Messages asked for at a time.", minimum=1, maximum=65_536)
     pull_in_flight: int = option(4, "Requests under way at a time in a task.", minimum=1, maximum=256)
     pull_timeout_ms: int = option(3000, "How long one may take.", minimum=1, unit="ms")
-    pull_retries: int = option(3, "Further attempts when one fails.", minimum=0)
+    pull_retries: int = option(12, "Further attempts when one fails, about half a minute in all.", minimum=0)
     offset_timeout_ms: int = option(30_000, "How long the driver tries to learn offsets.", minimum=1, unit="ms")
     offset_retries: int = option(3, "Further attempts of each question about offsets.", minimum=0)
     max_wait_ms: int = option(500, "How long to wait for messages when there are none.", minimum=0, unit="ms")

@@ -6,6 +6,7 @@ answers are matched by their number, so many questions cost one round trip. Not 
 
 import contextlib
 import itertools
+import select
 import socket
 import ssl
 import time
@@ -95,6 +96,15 @@ class Channel:
             )
         return self._arrived.popleft()
 
+    def fileno(self) -> int:
+        """For waiting on several connections at once."""
+        return self._socket.fileno()
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether `receive` would return at once."""
+        return bool(self._arrived)
+
     @property
     def is_open(self) -> bool:
         return self._socket.fileno() >= 0
@@ -183,6 +193,16 @@ class Wire:
         except (ConnectionLost, FrameError):
             self.disconnect(address)
             raise
+
+    def heard(self, addresses: Sequence[str], timeout: float) -> list[str]:
+        """Of the peers that were asked something, those from which anything has come, or comes within the time."""
+        channels = {address: channel for address in addresses if (channel := self._channels.get(address)) is not None}
+        if len(channels) < len(set(addresses)):
+            return list(addresses)  # a lost connection has its answer: there will be none
+        if arrived := [address for address, channel in channels.items() if channel.has_answers]:
+            return arrived
+        ready, _, _ = select.select(list(channels.values()), [], [], timeout)
+        return [address for address, channel in channels.items() if channel in ready]
 
     def ask_name_servers(self, command: Command, timeout: float) -> Command:
         """The answer of the first name server that gives one. Raises RouteError with what each of them said."""

@@ -1,0 +1,53 @@
+"""`spark.read.format("rocketmq")`: both ends are fixed when the first action plans the read; later ones repeat it."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyromq.spark import reading, starting
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.errors import DataLossError, OptionError, RouteError
+from pyromq.spark.offsets import Offset, losses, ranges, standing
+from pyromq.spark.partition import QueuePartition
+from pyromq.spark.rows import Shape
+from pyromq.spark.sourceoptions import DataLoss, SourceOptions
+
+
+class BatchReader(DataSourceReader):
+    """A bounded read of queues."""
+
+    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+        if options.starting_offsets == "latest":
+            raise OptionError("startingOffsets=latest leaves nothing for a batch to read; say earliest, JSON or a time")
+        self._options = options
+        self._shape = shape
+
+    def partitions(self) -> Sequence[InputPartition]:
+        cluster = Cluster(self._options)
+        try:
+            return reading.partitions(ranges(*self._ends(cluster)), self._options)
+        finally:
+            cluster.wire.close()
+
+    def _ends(self, cluster: Cluster) -> tuple[Offset, Offset]:
+        queues = cluster.patiently(cluster.queues)
+        if not queues and not self._options.wait_for_topic:
+            wanted = self._options.topics_pattern or ", ".join(cluster.topics())
+            raise RouteError(f"nobody serves {wanted}: create the topic, or check nameServer")
+        bounds = starting.all_bounds(cluster, queues)
+        start = Offset(starting.begin(cluster, queues, bounds, default="earliest"))
+        end = starting.finish(cluster, queues, bounds)
+        # An end beyond the last message is no loss: there is nothing there yet.
+        finish = Offset(
+            {queue: min(offset, bounds[queue][1]) for queue, offset in end.items()},
+            skip=standing(start.positions, bounds).skip,
+        )
+        lost = losses(start, finish)
+        if lost and self._options.fail_on_data_loss is DataLoss.FAIL:
+            raise DataLossError(lost)
+        return start, finish
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
+        return reading.read(partition, self._options, self._shape)

@@ -1,0 +1,54 @@
+"""The formats as Spark knows them. Thin: everything else is imported when it is used.
+
+Spark imports the modules that register them in every session, whether they are used or not: so nothing heavy here.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyromq.spark.rows import Shape
+    from pyromq.spark.sourceoptions import SourceOptions
+
+
+class RocketMQSource(DataSource):
+    """Format `rocketmq`: topics as streams, as batches, and to write to.
+
+    >>> spark.readStream.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> str:
+        from pyromq.spark.rows import schema_ddl  # noqa: PLC0415 - see above
+
+        return schema_ddl(self._source_options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyromq.spark.batch import BatchReader  # noqa: PLC0415 - see above
+
+        return BatchReader(*self._planned(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from pyromq.spark.stream import StreamReader  # noqa: PLC0415 - see above
+
+        return StreamReader(*self._planned(schema))
+
+    def _planned(self, schema: StructType) -> "tuple[SourceOptions, Shape]":
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
+
+        from pyromq.spark.rows import Shape  # noqa: PLC0415 - see above
+
+        options = self._source_options()
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        return options, Shape.plan(options, arrow, tags=options.wanted_tags)
+
+    def _source_options(self) -> "SourceOptions":
+        from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
+        from pyromq.spark.sourceoptions import SourceOptions  # noqa: PLC0415 - see above
+
+        return read_options(SourceOptions, self.options)

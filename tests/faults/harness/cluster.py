@@ -185,6 +185,14 @@ class Cluster:
         for path in self.disk(name).iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
 
+    def troubles(self) -> list[str]:
+        """Servers that ended by themselves, and errors in any log that nobody foresaw."""
+        found = [f"{name} is not running" for name in SERVERS if not self.processes[name].running]
+        for name, process in self.processes.items():
+            _, *traces = process.log.read_text(errors="replace").split("Traceback (most recent call last):\n")
+            found += [f"{name}: {_error_of(trace)}" for trace in traces]
+        return found
+
     async def _start(self, names: Sequence[str]) -> None:
         await asyncio.gather(*(self.processes[name].start() for name in names))
 
@@ -229,6 +237,11 @@ class Cluster:
     def can_be_filled(self, name: str) -> bool:
         """Whether it has a disk of its own."""
         return self.disk(name) in self._disks
+
+
+def _error_of(trace: str) -> str:
+    """The line below the frames of a traceback."""
+    return next((line for line in trace.splitlines() if not line.startswith(" ")), "an error")
 
 
 @contextlib.asynccontextmanager

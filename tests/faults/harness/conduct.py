@@ -74,7 +74,8 @@ class _Conductor:
             self._recorder.write(position)
         await self._audit_all()
         history = self._history()
-        return Outcome(self._schedule, history, check(history), settled_in)
+        violations = check(history) + [Violation("broken", text) for text in self._cluster.troubles()]
+        return Outcome(self._schedule, history, violations, settled_in)
 
     async def _act(self, number: int, act: Act) -> None:
         fault = act.fault

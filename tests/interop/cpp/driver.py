@@ -39,7 +39,7 @@ class Stage:
             each.shutdown()
 
     def producer(self, **options: Any) -> Any:
-        producer = client.Producer(self.unique("P"), **options)
+        producer = client.Producer(self.unique("P"), **({"timeout": 10_000} | options))
         producer.set_namesrv_addr(self.namesrv)
         return self.start(producer)
 

@@ -54,7 +54,7 @@ func (s *stage) resolver() primitive.NsResolver {
 func (s *stage) producer(options ...producer.Option) rocketmq.Producer {
 	options = append([]producer.Option{
 		producer.WithGroupName(s.unique("P")), producer.WithInstanceName(s.unique("I")),
-		producer.WithNsResolver(s.resolver()), producer.WithRetry(2),
+		producer.WithNsResolver(s.resolver()), producer.WithRetry(2), producer.WithSendMsgTimeout(10 * time.Second),
 	}, options...)
 	made, err := rocketmq.NewProducer(options...)
 	must(err)

@@ -74,7 +74,8 @@ class Stage:
 
     def producer(self, **options: Any) -> Producer:
         """A running producer."""
-        producer: Producer = self.enter(Producer(self.unique("P"), **(self.options() | options)))
+        patient = self.options() | {"send_timeout": 10.0}
+        producer: Producer = self.enter(Producer(self.unique("P"), **(patient | options)))
         return producer
 
     def admin(self) -> Admin:

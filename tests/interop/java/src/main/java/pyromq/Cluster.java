@@ -24,6 +24,8 @@ final class Cluster implements AutoCloseable {
     static final long BOUND_MS = 60_000;
     /** How often clients look for routes, which decides how soon they learn of retry topics and restarted servers. */
     private static final int POLL_MS = 2_000;
+    /** Of a send, on a machine that is busy. */
+    private static final int PATIENCE_MS = 10_000;
     private static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
 
     final String namesrv;
@@ -62,6 +64,7 @@ final class Cluster implements AutoCloseable {
         producer.setNamesrvAddr(namesrv);
         producer.setInstanceName(unique("I"));
         producer.setPollNameServerInterval(POLL_MS);
+        producer.setSendMsgTimeout(Math.max(producer.getSendMsgTimeout(), PATIENCE_MS));
         producer.start();
         closeLater(producer::shutdown);
     }

@@ -165,7 +165,7 @@ final class Delivery {
             for (MessageExt message : messages) {
                 try {
                     byte[] body = ("re: " + Cluster.text(message)).getBytes(StandardCharsets.UTF_8);
-                    replier.send(MessageUtil.createReplyMessage(message, body), 3000);
+                    replier.send(MessageUtil.createReplyMessage(message, body));
                 } catch (Exception fault) {
                     return ConsumeConcurrentlyStatus.RECONSUME_LATER;
                 }
@@ -173,7 +173,7 @@ final class Delivery {
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS;
         });
         consumer.start();
-        Message answer = requester.request(cluster.message("how are you?", "ask"), 20_000);
+        Message answer = requester.request(cluster.message("how are you?", "ask"), Cluster.BOUND_MS);
         equal("re: how are you?", Cluster.text(answer), "reply");
     }
 }

@@ -38,5 +38,5 @@ def page(server: Page) -> str:
 
 @app.command("reference", hidden=True)
 def print_page(server: Annotated[Page, typer.Argument(help="Whose settings.")]) -> None:
-    """Print the reference page of a server's settings."""
+    """Print a page of docs/reference."""
     typer.echo(page(server), nl=False)

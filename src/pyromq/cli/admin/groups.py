@@ -8,12 +8,11 @@ import msgspec
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Broker, Cluster, Group, OnOff, TopicName, Where, one_of
+from pyromq.cli.admin.options import Broker, Cluster, Group, OnOff, TopicName, Where, one_of, read_list, read_text
 from pyromq.cli.admin.topics import parse_attributes
 from pyromq.cli.output import Lines, Output, Parts, Record, Rows
-from pyromq.client.errors import BrokerError, ClientError
+from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies import GroupRetryPolicy, MessageRequestMode, SubscriptionGroupConfig
-from pyromq.protocol.bodies.base import decode_as
 from pyromq.protocol.codes import ResponseCode
 
 commands = Subject("Consumer groups")
@@ -66,7 +65,7 @@ def update_group(
         "consume_message_orderly": _truth(orderly),
         "retry_queue_nums": retry_queues,
         "retry_max_times": retry_max,
-        "group_retry_policy": GroupRetryPolicy.decode(retry_policy) if retry_policy is not None else None,
+        "group_retry_policy": read_text("-p", GroupRetryPolicy, retry_policy),
         "broker_id": broker_id,
         "which_broker_when_consume_slowly": slow_broker,
         "notify_consumer_ids_changed_enable": _truth(notify),
@@ -87,9 +86,7 @@ def update_group_list(
     cluster: Cluster = None,
 ) -> Output:
     """Create or change the consumer groups that a file lists."""
-    configs = decode_as(list[SubscriptionGroupConfig], filename.read_bytes())
-    if not configs:
-        raise ClientError(f"{filename} lists no groups")
+    configs = read_list(filename, SubscriptionGroupConfig)
     session.admin.create_groups(configs, **one_of(broker, cluster))
     names = [config.group_name for config in configs]
     return Lines([f"{len(names)} groups created or changed: {', '.join(names)}"], names)

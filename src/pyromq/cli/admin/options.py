@@ -1,11 +1,16 @@
 """Options that several admin commands take, under mqadmin's names."""
 
 from enum import StrEnum
-from typing import Annotated, TypedDict
+from pathlib import Path
+from typing import Annotated, TypedDict, TypeVar
 
 import typer
 
 from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies.base import Body, decode_as
+from pyromq.protocol.errors import BodyError
+
+B = TypeVar("B", bound=Body)
 
 
 class ArgumentsError(PyroMQError):
@@ -64,3 +69,22 @@ def at_most_one(broker: str | None, cluster: str | None) -> Where:
     if broker is not None and cluster is not None:
         raise ArgumentsError("give a broker (-b) or a cluster (-c), not both")
     return {"broker": broker, "cluster": cluster}
+
+
+def read_list(path: Path, shape: type[B]) -> list[B]:
+    """The configurations that a JSON file lists. Raises ArgumentsError, OSError."""
+    try:
+        found: list[B] = decode_as(list[shape], path.read_bytes())  # type: ignore[valid-type]  # a type made here
+    except BodyError as error:
+        raise ArgumentsError(f"{path} cannot be read: {error}") from None
+    if not found:
+        raise ArgumentsError(f"{path} lists nothing")
+    return found
+
+
+def read_text(option: str, shape: type[B], text: str | None) -> B | None:
+    """What an option says in JSON. Raises ArgumentsError."""
+    try:
+        return None if text is None else shape.decode(text)
+    except BodyError as error:
+        raise ArgumentsError(f"{option} cannot be read: {error}") from None

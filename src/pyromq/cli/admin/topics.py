@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, OnOff, Topic, one_of
+from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, OnOff, Topic, one_of, read_list
 from pyromq.cli.output import Document, Lines, Moment, Output, Record, Rows
 from pyromq.client.errors import ClientError
 
@@ -69,11 +69,8 @@ def update_topic_list(
 ) -> Output:
     """Create or change the topics that a file lists."""
     from pyromq.protocol.bodies import TopicConfig  # noqa: PLC0415 - wanted here alone
-    from pyromq.protocol.bodies.base import decode_as  # noqa: PLC0415
 
-    configs = decode_as(list[TopicConfig], filename.read_bytes())
-    if not configs:
-        raise ClientError(f"{filename} lists no topics")
+    configs = read_list(filename, TopicConfig)
     session.admin.create_topics(configs, **one_of(broker, cluster))
     names = [config.topic_name for config in configs]
     return Lines([f"{len(names)} topics created or changed: {', '.join(names)}"], names)

@@ -65,8 +65,8 @@ def markdown(standings: Sequence[Standing], failed: Mapping[str, int], heap: str
     introduction = (
         f"Apache's broker {SERVER_VERSION} and PyroMQ {version('pyromq')} on the same machine, in turn, {rounds} "
         "rounds; medians, with the range in brackets. Both have the same settings: Apache's defaults, and the flush "
-        "type that the row names. The load comes from one connection with so many requests in flight (depth), in frames "
-        "encoded beforehand, from a process of its own; the last column says which share of a core that process used "
+        "type that the row names. The load comes from one connection with so many requests in flight (depth), in "
+        "frames encoded beforehand, from a process of its own; the last column says which share of a core it used "
         "at most."
     )
     versions = (

@@ -215,7 +215,8 @@ class Broker:
         )
         self.park = PullPark(self.clock, self.store.max_offset, capacity=self.config.max_parked_pulls)
         undo.callback(self.park.resume_all)
-        self.store.add_listener(self._arrived)
+        self.store.add_listener(self._follow, self.followers)
+        self.store.add_listener(self.park.heard, self.park.topics)
         self.members = Members(self.config, self.client, self.registration.identity)
         await self._prepare_succession()
         self._open_doors()
@@ -437,13 +438,8 @@ class Broker:
     def _message_totals(self) -> tuple[int, int]:
         return self.store.stats.put_count, self.store.stats.get_transferred
 
-    def _arrived(self, message: Dispatch) -> None:
-        follower = self.followers.get(message.topic)
-        if follower is not None:
-            follower(message)
-        self.park.arrived(
-            (message.topic, message.queue_id), message.queue_offset + 1, message.tags_code, message.properties
-        )
+    def _follow(self, message: Dispatch) -> None:
+        self.followers[message.topic](message)
 
     def _connection_closed(self, connection: Connection) -> None:
         self.heartbeats.connection_closed(connection)

@@ -8,6 +8,8 @@ import heapq
 import itertools
 from collections.abc import Callable, Mapping
 
+from pyromq.store import Dispatch
+
 QueueKey = tuple[str, int]
 
 SWEEP_INTERVAL_MS = 5_000
@@ -43,6 +45,8 @@ class PullPark:
         self._max_offset = max_offset
         self._capacity = capacity
         self._by_queue: dict[QueueKey, dict[int, ParkedPull]] = {}
+        self.topics: dict[str, int] = {}
+        """Topics that pulls wait for, with how many of their queues."""
         self._by_owner: dict[object, dict[int, ParkedPull]] = {}
         self._by_deadline: list[tuple[int, int, ParkedPull]] = []
         self._tickets = itertools.count()
@@ -62,7 +66,11 @@ class PullPark:
         if len(self._by_deadline) > 2 * self._count + 1024:
             self._compact()
         ticket = next(self._tickets)
-        self._by_queue.setdefault(pull.key, {})[ticket] = pull
+        waiting = self._by_queue.get(pull.key)
+        if waiting is None:
+            waiting = self._by_queue[pull.key] = {}
+            self.topics[pull.key[0]] = self.topics.get(pull.key[0], 0) + 1
+        waiting[ticket] = pull
         self._by_owner.setdefault(pull.owner, {})[ticket] = pull
         heapq.heappush(self._by_deadline, (pull.deadline, ticket, pull))
         self._count += 1
@@ -72,6 +80,11 @@ class PullPark:
         """Drop the pulls of a connection that is gone."""
         for ticket, pull in list(self._by_owner.get(owner, {}).items()):
             self._take(pull.key, [ticket])
+
+    def heard(self, message: Dispatch) -> None:
+        """The store has a new message for its readers."""
+        key = message.topic, message.queue_id
+        self.arrived(key, message.queue_offset + 1, message.tags_code, message.properties)
 
     def arrived(self, key: QueueKey, max_offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
         """A message was dispatched: resume the pulls of its queue that wait below it and whose filter it matches."""
@@ -127,6 +140,9 @@ class PullPark:
         self._count -= len(pulls)
         if not waiting:
             del self._by_queue[key]
+            self.topics[key[0]] -= 1
+            if not self.topics[key[0]]:
+                del self.topics[key[0]]
         return pulls
 
     def _compact(self) -> None:

@@ -73,7 +73,7 @@ class Appender:
         self._queues = queues
         self._dispatcher = dispatcher
         self._waiting = dispatcher.waiting
-        self._feed = dispatcher.feed
+        self._enter = dispatcher.enter
         self._flusher = flusher
         self._flags = flags
         self._stats = stats
@@ -225,11 +225,17 @@ class Appender:
         else:
             tags = properties.get("TAGS")
             code = self._codes.get(tags) or self._code(tags) if tags else 0
-        entry = Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, tail.queue)
+        queue = tail.queue
         if self._sync:
-            self._hold(entry)
-        elif self._waiting or not self._feed(entry):
-            self._waiting.append(entry)
+            self._hold(
+                Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
+            )
+        elif self._waiting or not self._enter(
+            topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue
+        ):
+            self._waiting.append(
+                Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
+            )
         stats = self._stats
         stats.put_count += 1
         stats.put_bytes += size

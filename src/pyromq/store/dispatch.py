@@ -7,7 +7,7 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 
 import msgspec
 
@@ -72,7 +72,8 @@ class Dispatcher:
         self._index = index
         self._flags = flags
         self._delays = delays
-        self.listeners: list[Listener] = []
+        self.listeners: list[tuple[Listener, Container[str] | None]] = []
+        """Each with the topics it wants to hear of, which may change; None: all."""
         self.waiting: deque[Dispatch] = deque()
         """Records that may not be seen yet, or could not be entered."""
         self.position = 0
@@ -163,26 +164,54 @@ class Dispatcher:
 
     def feed(self, record: Dispatch) -> bool:
         """Dispatch one record, out of turn if others wait. False when a queue cannot be written."""
-        kind = record.sys_flag & _TRANSACTION
+        return self.enter(
+            record.topic,
+            record.queue_id,
+            record.queue_offset,
+            record.physical_offset,
+            record.size,
+            record.tags_code,
+            record.store_timestamp,
+            record.sys_flag,
+            record.properties,
+            record.queue,
+        )
+
+    def enter(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        offset: int,
+        size: int,
+        code: int,
+        timestamp: int,
+        sys_flag: int,
+        properties: dict[str, str],
+        queue: ConsumeQueue,
+    ) -> bool:
+        """The same with the fields of a `Dispatch`, which is made only if somebody listens."""
+        kind = sys_flag & _TRANSACTION
         queued = not kind or kind == _COMMIT
-        physical_offset, size, timestamp = record.physical_offset, record.size, record.store_timestamp
         try:
             if queued:
-                record.queue.append(record.queue_offset, physical_offset, size, record.tags_code)
+                queue.append(queue_offset, offset, size, code)
             if self._index is not None and kind != _ROLLBACK:
-                find = record.properties.get
-                self._index.add(record.topic, find("UNIQ_KEY"), find("KEYS"), physical_offset, timestamp)
+                find = properties.get
+                self._index.add(topic, find("UNIQ_KEY"), find("KEYS"), offset, timestamp)
         except (DiskFullError, OSError) as error:
-            return self._halt(record, error)
+            return self._halt(topic, queue_id, queue_offset, error)
         except StoreFormatError:
-            log.exception("the record at %d is left out of its queue", physical_offset)
-        self.position = physical_offset + size
+            log.exception("the record at %d is left out of its queue", offset)
+        self.position = offset + size
         self.last_timestamp = timestamp
         if self.stuck:
             self._resume()
         if queued:
-            for listener in self.listeners:
-                listener(record)
+            for listener, topics in self.listeners:
+                if topics is None or topic in topics:
+                    fields = (topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
+                    listener(Dispatch(*fields))
         return True
 
     def _resume(self) -> None:
@@ -190,7 +219,7 @@ class Dispatcher:
         self._flags.clear(Flag.LOGIC_DISK_FULL)
         log.info("consume queues can be written again, dispatching goes on at %d", self.position)
 
-    def _halt(self, record: Dispatch, error: Exception) -> bool:
+    def _halt(self, topic: str, queue_id: int, queue_offset: int, error: Exception) -> bool:
         if not self.stuck:
             self.stuck = True
             self._flags.set(Flag.LOGIC_DISK_FULL)

@@ -11,7 +11,7 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -261,9 +261,12 @@ class MessageStore:
         """
         self._appender.add_hook(hook, marks)
 
-    def add_listener(self, listener: Listener) -> None:
-        """Have `listener` told about each message that becomes visible to readers."""
-        self._dispatcher.listeners.append(listener)
+    def add_listener(self, listener: Listener, topics: Container[str] | None = None) -> None:
+        """Have `listener` told about each message that becomes visible to readers.
+
+        With `topics`, only about those of a topic that is in it at that moment, which spares all the others the call.
+        """
+        self._dispatcher.listeners.append((listener, topics))
 
     # -- reading --
 

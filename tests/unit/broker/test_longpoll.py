@@ -30,11 +30,14 @@ def test_an_arrival_resumes_the_pulls_that_wait_below_it() -> None:
     desk = Desk()
     desk.wait("at 0", offset=0)
     desk.wait("at 5", offset=5)
+    assert list(desk.park.topics) == ["orders"]
     desk.park.arrived(KEY, 5, 0, {})
     assert desk.resumed == ["at 0"]
+    assert list(desk.park.topics) == ["orders"]
     desk.park.arrived(KEY, 6, 0, {})
     assert desk.resumed == ["at 0", "at 5"]
     assert len(desk.park) == 0
+    assert not desk.park.topics
 
 
 def test_an_arrival_elsewhere_or_with_another_tag_resumes_nobody() -> None:

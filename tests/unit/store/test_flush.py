@@ -60,6 +60,21 @@ def test_message_is_seen_only_after_it_is_on_disk(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_listener_hears_of_the_topics_it_wants_at_that_moment(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    arrivals: list[Dispatch] = []
+    wanted = {"orders"}
+    store.add_listener(arrivals.append, wanted)
+    put(store, topic="payments")
+    put(store, topic="orders")
+    wanted.add("payments")
+    put(store, topic="payments")
+    wanted.clear()
+    put(store, topic="orders")
+    assert [(a.topic, a.queue_offset) for a in arrivals] == [("orders", 0), ("payments", 1)]
+    store.close()
+
+
 def test_numbering_goes_on_while_messages_wait_for_the_disk(tmp_path: Path) -> None:
     store = open_store(tmp_path, flush_disk_type=SYNC)
     with store._flusher.hold:

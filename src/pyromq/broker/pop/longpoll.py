@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 
 from pyromq.protocol import names
+from pyromq.store import Dispatch
 
 ALL_QUEUES = -1
 RESUMED_PER_STEP = 64
@@ -51,7 +52,7 @@ class PopPark:
         self._per_key = per_key
         self._force_every = force_every
         self._waiting: dict[WaitKey, OrderedDict[int, HeldPop]] = {}
-        self._keys_of: dict[str, dict[WaitKey, bool]] = {}
+        self.topics: dict[str, dict[WaitKey, bool]] = {}
         """Topic, or retry topic (True), to what waits for arrivals there."""
         self._by_due: list[tuple[int, int, HeldPop]] = []
         self._woken: OrderedDict[WaitKey, None] = OrderedDict()
@@ -85,18 +86,22 @@ class PopPark:
         if waiting is None:
             waiting = self._waiting[pop.key] = OrderedDict()
             for topic, retry in _sources(pop.key):
-                self._keys_of.setdefault(topic, {})[pop.key] = retry
+                self.topics.setdefault(topic, {})[pop.key] = retry
         waiting[ticket] = pop
         heapq.heappush(self._by_due, (pop.due, ticket, pop))
         self._count += 1
         if self._next_step is None or pop.due < self._next_step:
             self.wake()
 
+    def heard(self, message: Dispatch) -> None:
+        """The store has a new message for its readers."""
+        self.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
+
     def arrived(
         self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties: Mapping[str, str]
     ) -> None:
         """A message became visible."""
-        keys = self._keys_of.get(topic)
+        keys = self.topics.get(topic)
         if keys is None:
             return
         forced = (queue_offset + 1) % self._force_every == 0
@@ -164,10 +169,10 @@ class PopPark:
     def _forget(self, key: WaitKey) -> None:
         del self._waiting[key]
         for topic, _ in _sources(key):
-            keys = self._keys_of[topic]
+            keys = self.topics[topic]
             del keys[key]
             if not keys:
-                del self._keys_of[topic]
+                del self.topics[topic]
 
     def _compact(self) -> None:
         """Drop the heap entries of requests that were resumed before they were due."""

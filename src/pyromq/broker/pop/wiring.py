@@ -72,11 +72,6 @@ class PopParts:
         self.batches.forget_topic(topic)
         self.buffer.forget_topic(topic)
 
-    def arrived(self, message: Dispatch) -> None:
-        """A message became visible."""
-        for park in (self.park, self.questions):
-            park.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
-
     def revivable(self, _message: Dispatch) -> None:
         """An entry of the revive topic became visible."""
         self._reviving.wake()
@@ -116,7 +111,8 @@ class PopParts:
 def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> PopParts:
     """Start all of it; `undo` gets how to stop it."""
     parts = PopParts(broker, timer)
-    broker.store.add_listener(parts.arrived)
+    for park in (parts.park, parts.questions):
+        broker.store.add_listener(park.heard, park.topics)
     broker.followers[parts.revive_topic] = parts.revivable
     broker.runtime_sources.append(parts.runtime)
     broker.timers.every(SAVE_INTERVAL, parts.batches.persist)

@@ -81,6 +81,25 @@ class Dispatcher:
         """Store time of the last record dispatched."""
         self.stuck = False
         """A queue could not be written, for want of disk space; `advance` tries again from there."""
+        self._busy = False
+        self._next: Callable[[], None] | None = None
+
+    def turn(self, work: Callable[[], None]) -> None:
+        """Dispatch by `work`, not nested: a listener may come back here, since a read settles what the disk has.
+
+        Its work runs when the present one is through, else records would be dispatched twice, or never.
+        """
+        if self._busy:
+            self._next = work
+            return
+        self._busy = True
+        try:
+            work()
+            while self._next is not None:
+                following, self._next = self._next, None
+                following()
+        finally:
+            self._busy, self._next = False, None
 
     def add(self, record: Dispatch) -> None:
         """Dispatch a record that may be seen at once, after those that wait."""

@@ -459,7 +459,7 @@ class MessageStore:
         if self.config.sync_flush:
             self._flusher.wake()
         else:
-            self._follow()
+            self._dispatcher.turn(self._follow)
 
     def truncate(self, offset: int) -> None:
         """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
@@ -497,11 +497,14 @@ class MessageStore:
         walker = Walker(self.commit_log.files, start, verify_crc=False, end=end)
         self._dispatcher.follow(walker)
 
-    def _on_flushed(self, offset: int) -> None:
+    def _on_flushed(self, _offset: int) -> None:
         if self.role is BrokerRole.SLAVE:
-            self._follow()
+            self._dispatcher.turn(self._follow)
         elif self.config.sync_flush:
-            self._dispatcher.advance(offset)
+            self._dispatcher.turn(self._advance)
+
+    def _advance(self) -> None:
+        self._dispatcher.advance(self._flusher.flushed)
 
     def _on_flush_failure(self) -> None:
         self.flags.set(Flag.NOT_WRITEABLE)

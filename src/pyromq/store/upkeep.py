@@ -146,12 +146,15 @@ class Upkeep:
             self._flags.clear(Flag.NO_SPACE)
             log.info("there is disk space again, messages are accepted")
         if self._dispatcher.stuck:
-            confirmed = self._flusher.flushed if self._config.sync_flush else self._log.max_offset
-            if self._dispatcher.waiting:
-                self._dispatcher.advance(confirmed)
-            else:
-                position = self._dispatcher.position
-                self._dispatcher.catch_up(Walker(self._log.files, position, verify_crc=False, end=confirmed))
+            self._dispatcher.turn(self._dispatch_again)
+
+    def _dispatch_again(self) -> None:
+        confirmed = self._flusher.flushed if self._config.sync_flush else self._log.max_offset
+        if self._dispatcher.waiting:
+            self._dispatcher.advance(confirmed)
+        else:
+            position = self._dispatcher.position
+            self._dispatcher.catch_up(Walker(self._log.files, position, verify_crc=False, end=confirmed))
 
     def _idle(self) -> bool:
         return self._flushing is None or self._flushing.done()

@@ -244,9 +244,9 @@ class Dispatcher:
             self._flags.set(Flag.LOGIC_DISK_FULL)
             log.error(
                 "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
-                record.queue_id,
-                record.topic,
-                record.queue_offset,
+                queue_id,
+                topic,
+                queue_offset,
                 error,
             )
         return False

@@ -16,7 +16,7 @@ import msgspec
 
 from pyromq.auth.access import Access, User, UserStatus, UserType, check_secret, check_username
 from pyromq.auth.errors import AuthError
-from pyromq.auth.rules import Entry, PolicyType, Resource, Rules
+from pyromq.auth.rules import Entry, PolicyType, Resource, Rules, parse_sources
 from pyromq.auth.sealing import OWNER_ONLY, Seal, check_private
 from pyromq.auth.wire import StoredEntry, entry_from, stored_entry
 from pyromq.configfile import read_config, write_config
@@ -31,6 +31,7 @@ class _StoredUser(msgspec.Struct, kw_only=True, rename="camel"):
     secret: str
     type: UserType
     status: UserStatus
+    sources: list[str] = []
     custom: list[StoredEntry] = []
     default: list[StoredEntry] = []
 
@@ -86,6 +87,18 @@ class AccessStore:
                 known, secret=secret or known.secret, type=kind or known.type, status=status or known.status
             )
             return Access({**access.users, name: changed}, access.rules)
+
+        self._change(change)
+
+    def put_user(self, user: User, rules: Rules) -> None:
+        """Create a user with its rules, or replace both."""
+        check_username(user.name)
+        check_secret(user.secret)
+
+        def change(access: Access) -> Access:
+            if user.name not in access.users and len(access.users) >= MAX_USERS:
+                raise AuthError(f"there are {MAX_USERS} users, the limit")
+            return Access({**access.users, user.name: user}, {**access.rules, user.name: rules})
 
         self._change(change)
 
@@ -150,6 +163,7 @@ class AccessStore:
                 secret=self._seal.close(user.secret),
                 type=user.type,
                 status=user.status,
+                sources=[each.text for each in user.sources],
                 custom=list(map(stored_entry, rules.custom)),
                 default=list(map(stored_entry, rules.default)),
             )
@@ -166,7 +180,10 @@ class AccessStore:
         except (OSError, BodyError) as error:
             raise AuthError(f"cannot read the users in {self._path}: {error}") from error
         users = {
-            each.name: User(each.name, self._seal.open(each.secret), each.type, each.status) for each in stored.users
+            each.name: User(
+                each.name, self._seal.open(each.secret), each.type, each.status, parse_sources(each.sources)
+            )
+            for each in stored.users
         }
         rules = {
             each.name: Rules(tuple(map(entry_from, each.custom)), tuple(map(entry_from, each.default)))

@@ -7,8 +7,10 @@ import os
 import secrets
 import time
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+from pyromq.auth.needs import Scene
+from pyromq.broker.access import KnownSlaves, topic_at
 from pyromq.broker.addresses import advertised_host, check_reachable, numeric_host
 from pyromq.broker.admin.clients import ClientAdmin
 from pyromq.broker.admin.groups import GroupAdmin
@@ -62,12 +64,16 @@ from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, 
 from pyromq.store import BrokerRole, Dispatch, MessageStore, PutMessage, PutResult
 from pyromq.store.timercheck import TimerCheckpoint
 
+if TYPE_CHECKING:
+    from pyromq.auth.gate import Gate
+
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 5.0
 PARK_TICK = 0.1
 CHECK_TICK = 0.2
 STORE_TICK = 0.1
+GATE_TICK = 2.0
 REPLICATION_TICK = 0.1
 SCAN_INTERVAL = 10.0
 LAGGARD_INTERVAL = 180.0
@@ -138,6 +144,8 @@ class Broker:
         """Of a slave that may act for its master."""
         self.taken_over: TimerCheckpoint | None = None
         """How far the timer of the slave was that acted for this master."""
+        self.gate: Gate | None = None
+        """What checks requests and keeps the audit log, if anything does."""
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
@@ -172,7 +180,10 @@ class Broker:
         Raises ConfigError, StoreError, ProtocolError for files that cannot be read, and ConnectError when an address
         cannot be listened on; nothing is left running then.
         """
-        self.config.check_exposure(authenticated=False)
+        config = self.config
+        config.check_exposure(authenticated=config.is_authenticated)
+        scene = Scene(config.broker_cluster_name, lambda offset: topic_at(self.store, offset))
+        self.gate = config.gate(config.config_dir / "auth", scene, self.clock)
         FilterProcesses.check(self.config)
         for table in (
             self.topics,
@@ -202,7 +213,9 @@ class Broker:
         )
         self.store.open()
         undo.callback(self._save)
-        self.client = Client({})
+        if self.gate is not None:
+            undo.callback(self.gate.close)
+        self.client = Client({}, tls=self.config.client_tls(), hooks=self.config.signing())
         undo.push_async_callback(self.client.close)
         undo.push_async_callback(self.replicas.stop)
         self._address = await self._listen()
@@ -276,7 +289,7 @@ class Broker:
         if self.config.http_port >= 0:
             http = HttpServer({"/metrics": self._metrics, "/health": self._health})
             self._undo.push_async_callback(http.stop)
-            self._http_address = await http.start(self.config.host, self.config.http_port)
+            self._http_address = await http.start(self.config.host, self.config.http_port, self.server.tls)
 
     def _metrics(self) -> Page:
         # Loaded with the first scrape: the library takes a good part of the time that a start may take.
@@ -309,7 +322,13 @@ class Broker:
         config = self.config
         tls, limits = config.server_tls(), config.limits()
         for left in reversed(range(1 if config.listen_port else FREE_PORT_TRIES)):
-            self.server = Server(self._handlers, limits=limits, tls=tls, on_close=self._connection_closed)
+            self.server = Server(
+                self._handlers,
+                limits=limits,
+                tls=tls,
+                on_close=self._connection_closed,
+                strangers=config.is_authenticated,
+            )
             try:
                 bound = await self._bind(config.listen_port, self._handlers)
                 if config.fast_listen:
@@ -334,7 +353,9 @@ class Broker:
 
     async def _bind_replication(self, port: int) -> None:
         try:
-            await self.replicas.listen(self.config.host, port, self.store)
+            if self.gate is not None and self.gate.guard is not None:
+                self.replicas.may_follow = KnownSlaves(self.gate.guard, self.clock).may_follow
+            await self.replicas.listen(self.config.host, port, self.store, self.server.tls)
         except (OSError, OverflowError) as error:
             raise ConnectError(
                 f"cannot listen on {self.config.host}:{port}, the port for slaves: {error} (set haListenPort)"
@@ -395,8 +416,8 @@ class Broker:
             self.pop,
             self.filter_servers,
         )
-        for part in parts:
-            self._handlers.update(guarded(part.handlers()))
+        handlers = {code: handler for part in parts for code, handler in guarded(part.handlers()).items()}
+        self._handlers.update(handlers if self.gate is None else self.gate.table(handlers | self.gate.handlers()))
         self._fast_handlers.update(
             {code: handler for code, handler in self._handlers.items() if code not in NOT_ON_FAST_PORT}
         )
@@ -425,6 +446,8 @@ class Broker:
             every(LAGGARD_INTERVAL, self.laggards.stop_them)
         every(PARK_TICK, self.park.tick)
         every(STORE_TICK, self.store.tick)
+        if self.gate is not None:
+            every(GATE_TICK, self.gate.tick)
 
     def delete_topic(self, topic: str) -> None:
         """Forget a topic with everything the broker knows about it. What is in the log stays until it ages."""

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
+from pyromq.auth.settings import AuthSettings
 from pyromq.broker.apache_keys import WITHOUT_EFFECT
 from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
 from pyromq.protocol.bodies.enums import MessageRequestMode
@@ -367,9 +368,6 @@ class UnsupportedSettings(Settings):
     Ignoring these would open a door or misread files, so any other value stops the start.
     """
 
-    acl_enable: bool = option(False, "Apache's ACL of 4.x.", choices=(False,))
-    authentication_enabled: bool = option(False, "Apache's authentication of 5.x.", choices=(False,))
-    authorization_enabled: bool = option(False, "Apache's authorization of 5.x.", choices=(False,))
     enable_d_leger_commit_log: bool = option(False, "A Raft commit log.", key="enableDLegerCommitLog", choices=(False,))
     enable_controller_mode: bool = option(False, "Fail-over by a controller.", choices=(False,))
     pop_consumer_kv_service_enable: bool = option(
@@ -395,6 +393,7 @@ class BrokerConfig(
     SendSettings,
     TopicSettings,
     RegistrationSettings,
+    AuthSettings,
     IdentitySettings,
 ):
     """Everything a broker can be told."""

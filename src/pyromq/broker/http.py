@@ -7,9 +7,9 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ssl import SSLContext
 
-from pyromq.remoting import Address, ConnectError
+from pyromq.remoting import Address, ConnectError, ServerTls
+from pyromq.remoting.listening import Listener
 
 log = logging.getLogger(__name__)
 
@@ -35,25 +35,29 @@ class HttpServer:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._server: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
-    async def start(self, host: str, port: int, tls: SSLContext | None = None) -> Address:
+    async def start(self, host: str, port: int, tls: ServerTls | None = None) -> Address:
         """Listen; port 0 takes a free one. Raises ConnectError."""
+        listener = Listener(self._protocol, tls)
         try:
-            self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_HEAD, ssl=tls)
+            bound = await listener.start(host, port)
         except OSError as error:
             raise ConnectError(f"cannot listen on {host}:{port} for HTTP: {error.strerror}") from error
-        return Address(host, self._server.sockets[0].getsockname()[1])
+        self._listener = listener
+        return Address(host, bound.port)
 
     async def stop(self) -> None:
         """Stop listening and drop whoever is still there. Does nothing when not started."""
-        server, self._server = self._server, None
-        if server is not None:
-            server.close()
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop()
             for writer in self._open:
                 writer.transport.abort()
-            await server.wait_closed()
+
+    def _protocol(self) -> asyncio.StreamReaderProtocol:
+        return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)

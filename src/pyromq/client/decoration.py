@@ -6,8 +6,8 @@ The signature covers all fields, so nothing may be added after it; users' hooks 
 from pyromq.client.config import ClientConfig
 from pyromq.protocol.command import Command, Serialization
 from pyromq.protocol.language import Language
-from pyromq.protocol.signing import signed
 from pyromq.remoting import RequestHook
+from pyromq.remoting.signing import Signing
 
 
 def request_hooks(config: ClientConfig) -> tuple[RequestHook, ...]:
@@ -38,21 +38,6 @@ class Marking:
 
     def after(self, command: Command, response: Command, address: str) -> None:
         """Nothing to do."""
-
-
-class Signing:
-    """Signs what a request has become."""
-
-    def __init__(self, access_key: str, secret_key: str, security_token: str | None) -> None:
-        self._access_key = access_key
-        self._secret_key = secret_key
-        self._security_token = security_token
-
-    def before(self, command: Command, address: str) -> None:  # noqa: ARG002 - the same for every address
-        signed(command, self._access_key, self._secret_key, self._security_token)
-
-    def after(self, command: Command, response: Command, address: str) -> None:
-        """Responses are not signed."""
 
 
 def _fixed_fields(config: ClientConfig) -> dict[str, str]:

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import ClassVar
 
+from pyromq.auth.settings import AuthSettings
 from pyromq.config import computed, option, settings
 from pyromq.serversettings import NETTY_KEYS, ServerSettings
 
 
 @settings
-class NamesrvConfig(ServerSettings):
+class NamesrvConfig(AuthSettings, ServerSettings):
     """Name server"""
 
     ignored: ClassVar[frozenset[str]] = NETTY_KEYS | {
@@ -22,6 +23,7 @@ class NamesrvConfig(ServerSettings):
         computed(lambda: Path.home() / "namesrv" / "kvConfig.json", "~/namesrv/kvConfig.json"),
         "File of the key-value configuration.",
     )
+    cluster_name: str = option("DefaultCluster", "Cluster that rules about this server's own settings and tables name.")
     scan_not_active_broker_interval: int = option(
         5000, "Time between two searches for brokers that fell silent.", minimum=10, maximum=3_600_000, unit="ms"
     )

@@ -17,10 +17,13 @@ MAX_IN_FLIGHT = 1_000
 
 
 class MemberNotifier:
-    """Sends in the background; whoever cannot be reached learns it from its own next look at its group."""
+    """Sends in the background; whoever cannot be reached learns it from its own next look at its group.
 
-    def __init__(self) -> None:
-        self._client = Client()
+    The client is closed with it.
+    """
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
         self._tasks: set[asyncio.Task[None]] = set()
 
     def tell(self, changes: Iterable[GroupChange]) -> None:

@@ -4,7 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
+from pyromq.auth.needs import Scene
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.handlers.config import ConfigHandlers
 from pyromq.namesrv.handlers.kv import KVHandlers
@@ -14,11 +16,19 @@ from pyromq.namesrv.handlers.topics import TopicHandlers
 from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.notifying import MemberNotifier
 from pyromq.namesrv.routes import GroupChange, RouteTable
-from pyromq.remoting import Address, ConnectError, Connection, Handler, Server
+from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
+
+if TYPE_CHECKING:
+    from pyromq.auth.gate import Gate
 
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0
+
+
+def wall_clock() -> int:
+    """Unix time in milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 class NameServer:
@@ -41,6 +51,7 @@ class NameServer:
         self._address: Address | None = None
         self._notifier: MemberNotifier | None = None
         self._scan_timer: asyncio.TimerHandle | None = None
+        self._gate: Gate | None = None
 
     @property
     def address(self) -> str:
@@ -59,20 +70,22 @@ class NameServer:
     async def start(self) -> None:
         """Load what is on disk, then listen.
 
-        Raises ConfigError for an unsafe bind, KVError for an unreadable file, TlsError, and ConnectError when the
-        address cannot be listened on.
+        Raises ConfigError for an unsafe bind, KVError and AuthError for unreadable files, TlsError, and ConnectError
+        when the address cannot be listened on.
         """
         config = self.config
-        config.check_exposure(authenticated=False)
+        config.check_exposure(authenticated=config.is_authenticated)
         tls = config.server_tls()
         await asyncio.to_thread(self.kv.load)
-        server = Server(self._handlers(), limits=config.limits(), tls=tls)
+        folder, scene = config.kv_config_path.parent / "auth", Scene(config.cluster_name)
+        self._gate = await asyncio.to_thread(config.gate, folder, scene, wall_clock)
+        server = Server(self._handlers(), limits=config.limits(), tls=tls, strangers=config.is_authenticated)
         try:
             self._address = await server.listen(config.host, config.listen_port)
         except OSError as error:
             raise ConnectError(error.strerror or str(error)) from error
         self._server = server
-        self._notifier = MemberNotifier()
+        self._notifier = MemberNotifier(Client(tls=config.client_tls(), hooks=config.signing()))
         self._schedule_scan()
         log.info("name server listens on %s", self._address)
 
@@ -88,6 +101,9 @@ class NameServer:
         if server is not None:
             await server.stop(STOP_GRACE)
             log.info("name server stopped")
+        if self._gate is not None:
+            self._gate.close()
+            self._gate = None
 
     def scan(self) -> None:
         """Remove brokers that fell silent and close their connections; runs by itself."""
@@ -99,13 +115,14 @@ class NameServer:
 
     def _handlers(self) -> dict[int, Handler]:
         config, routes, kv = self.config, self.routes, self.kv
-        return {
+        handlers: dict[int, Handler] = {
             **KVHandlers(kv).table(),
             **RegistrationHandlers(config, routes, kv, self._tell).table(),
             **RouteHandlers(config, routes, kv, self._clock).table(),
             **TopicHandlers(config, routes).table(),
             **ConfigHandlers(config).table(),
         }
+        return handlers if self._gate is None else self._gate.table(handlers | self._gate.handlers())
 
     def _tell(self, changes: Iterable[GroupChange]) -> None:
         if self._notifier is not None and self.config.notify_min_broker_id_changed:
@@ -118,5 +135,7 @@ class NameServer:
     def _on_scan_timer(self) -> None:
         try:
             self.scan()
+            if self._gate is not None:
+                self._gate.tick()
         finally:
             self._schedule_scan()

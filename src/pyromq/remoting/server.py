@@ -119,5 +119,7 @@ class Server:
         await endpoint.cut_off("server stopped")
 
     def _sweep(self, now: float) -> None:
+        if self.tls is not None:
+            self.tls.reload_if_changed()
         for acceptor in self._acceptors:
             acceptor.sweep(now)

@@ -1,12 +1,16 @@
 """TLS settings of both sides. Files are read when the settings are made and on `reload`, never during a handshake."""
 
+import logging
+import pathlib
 import ssl
+from collections.abc import Iterable
 from enum import StrEnum
 from os import PathLike
 
 from pyromq.remoting.errors import TlsError
 
 Path = str | PathLike[str]
+logger = logging.getLogger("pyromq.remoting")
 
 HANDSHAKE_BYTE = 0x16
 """First byte of every TLS connection. No frame starts with it: it would be 352 MiB long."""
@@ -29,7 +33,7 @@ class ServerTls:
     With `client_ca` clients must show a certificate unless `require_client_certificate` is False. Raises TlsError.
     """
 
-    __slots__ = ("_ca", "_certificate", "_context", "_key", "_password", "_required", "mode")
+    __slots__ = ("_ca", "_certificate", "_context", "_key", "_password", "_required", "_seen", "mode")
 
     def __init__(
         self,
@@ -48,6 +52,7 @@ class ServerTls:
         self._ca = client_ca
         self._required = require_client_certificate
         self._context = self._load()
+        self._seen = _versions((certificate, key, client_ca))
 
     @property
     def context(self) -> ssl.SSLContext:
@@ -57,6 +62,19 @@ class ServerTls:
     def reload(self) -> None:
         """Read the files again; connections that exist keep what they have. On error the loaded ones stay in use."""
         self._context = self._load()
+
+    def reload_if_changed(self) -> None:
+        """`reload` when a file is another than before; files that cannot be used are logged, once for each change."""
+        seen = _versions((self._certificate, self._key, self._ca))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self.reload()
+        except TlsError as error:
+            logger.error("The certificate that is in use stays: %s", error)  # noqa: TRY400 - one line says it all
+        else:
+            logger.info("Certificate %s was read again", self._certificate)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -121,6 +139,18 @@ class ClientTls:
         if self._certificate is not None:
             _load_chain(context, self._certificate, self._key, self._password)
         return context
+
+
+def _versions(paths: Iterable[Path | None]) -> list[tuple[int, int, int]]:
+    """What tells one version of the files from the next; a missing one counts as such."""
+    found = []
+    for path in paths:
+        try:
+            facts = pathlib.Path(path).stat() if path is not None else None
+        except OSError:
+            facts = None
+        found.append((facts.st_ino, facts.st_mtime_ns, facts.st_size) if facts is not None else (0, 0, 0))
+    return found
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:

@@ -13,6 +13,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import NotifyMinBrokerIdChangeHeader
 from pyromq.remoting import ClientTls, ConnectError, Connection, RemotingError, Server, TlsMode
+from pyromq.serversettings import ClientAuth
 from tests.integration.namesrv.serving import Peer, name_server, run, until
 from tests.integration.remoting.conftest import Authority
 
@@ -202,7 +203,7 @@ def test_tls_is_enforced_when_asked_for(tmp_path: Path) -> None:
             "tls_cert_path": server_files.certificate,
             "tls_key_path": server_files.key,
             "tls_trust_cert_path": authority.certificate,
-            "tls_client_auth": True,
+            "tls_client_auth": ClientAuth.REQUIRE,
         }
         known = ClientTls(ca=authority.certificate, certificate=client_files.certificate, key=client_files.key)
         unknown = ClientTls(ca=authority.certificate)

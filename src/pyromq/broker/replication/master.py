@@ -15,7 +15,8 @@ from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.replication.wire import BLOCK_HEAD, Reports
 from pyromq.protocol.bodies import HARuntimeInfo
 from pyromq.protocol.errors import FrameError
-from pyromq.remoting import Address
+from pyromq.remoting import Address, ServerTls
+from pyromq.remoting.listening import Listener
 from pyromq.store import Dispatch, MessageStore
 
 log = logging.getLogger(__name__)
@@ -122,27 +123,27 @@ class ReplicationPort:
         self.address: Address | None = None
         self.waits = ReplicaWaits(config, clock, self.followers)
         self._store: MessageStore | None = None
-        self._server: asyncio.Server | None = None
+        self.may_follow: Callable[[str], bool] = lambda _host: True
+        """Whether slaves from an address are welcome."""
+        self._listener: Listener | None = None
         self._sessions: set[_Session] = set()
         self._listening_to_store = False
         self._pushing = False
 
-    async def listen(self, host: str, port: int, store: MessageStore) -> None:
+    async def listen(self, host: str, port: int, store: MessageStore, tls: ServerTls | None = None) -> None:
         """Accept slaves. Raises OSError."""
         self._store = store
-        self._server = await asyncio.get_running_loop().create_server(lambda: _Session(self), host, port)
-        bound = self._server.sockets[0].getsockname()
-        self.address = Address(bound[0], bound[1])
+        self._listener = Listener(lambda: _Session(self), tls)
+        self.address = await self._listener.start(host, port)
 
     async def stop(self) -> None:
         """Close the port and every connection; those who wait for a copy are told that there will be none."""
         self.waits.end_all()
-        if self._server is not None:
-            self._server.close()
+        if self._listener is not None:
+            await self._listener.stop()
             for session in list(self._sessions):
                 session.close("the master stops")
-            await self._server.wait_closed()
-            self._server = None
+            self._listener = None
 
     def followers(self) -> list[Follower]:
         """The slaves that are connected."""
@@ -186,6 +187,10 @@ class ReplicationPort:
         return Follower(peer, self._source, self.clock())
 
     def admit(self, session: _Session) -> bool:
+        host = session.follower.peer.rpartition(":")[0]
+        if not self.may_follow(host):
+            log.warning("%s is no known slave: its connection to the replication port is refused", host)
+            return False
         if len(self._sessions) >= MAX_CONNECTIONS:
             log.warning("%d connections to the replication port: %s is refused", MAX_CONNECTIONS, session.follower.peer)
             return False

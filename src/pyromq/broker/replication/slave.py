@@ -154,6 +154,7 @@ class MasterLink:
         self._find_master = find_master
         self._master_log = master_log
         self._agrees = agrees
+        self._tls = config.client_tls()
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -220,7 +221,10 @@ class MasterLink:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(
-                lambda: _Session(self._config, self._store, self._clock, first_report), address.host, address.port
+                lambda: _Session(self._config, self._store, self._clock, first_report),
+                address.host,
+                address.port,
+                ssl=self._tls.context if self._tls is not None else None,
             )
         log.info("following the master at %s from %d on", address, first_report)
         self._session, self._trouble = session, ""

@@ -39,3 +39,26 @@ class AclInfo(Body):
 
     policies: list[AclPolicy] = field(default_factory=list)
     subject: str | None = None
+
+
+class PlainAccount(Body):
+    """An account of RocketMQ 4's access control. The secret is never filled in by a server."""
+
+    access_key: str | None = None
+    admin: bool = False
+    default_group_perm: str | None = None
+    default_topic_perm: str | None = None
+    group_perms: list[str] = field(default_factory=list)
+    secret_key: str | None = None
+    topic_perms: list[str] = field(default_factory=list)
+    white_remote_address: str | None = None
+
+    def __repr__(self) -> str:
+        return f"PlainAccount(access_key={self.access_key!r}, admin={self.admin!r})"
+
+
+class PlainAccounts(Body):
+    """Answer of GET_BROKER_CLUSTER_ACL_CONFIG."""
+
+    global_white_addrs: list[str] = field(default_factory=list)
+    plain_access_configs: list[PlainAccount] = field(default_factory=list)

@@ -1,0 +1,47 @@
+"""Everybody a server knows: its own store, `plain_acl.yml`, and the servers' own credentials, in one picture.
+
+Invariant: a source that cannot be read any more keeps what it said last; nobody is let in, or kept out, by a torn file.
+"""
+
+import logging
+
+from pyromq.auth.access import Access, Credentials, User, UserType
+from pyromq.auth.errors import AuthError
+from pyromq.auth.plainacl import PlainAcl
+from pyromq.auth.store import AccessStore
+
+log = logging.getLogger(__name__)
+
+
+class Directory:
+    """`access` is the picture now. `refresh` looks for changed files; call it every few seconds."""
+
+    def __init__(self, store: AccessStore, plain: PlainAcl | None = None, inner: Credentials | None = None) -> None:
+        self.store = store
+        self.plain = plain
+        self._inner = Access()
+        if inner is not None:
+            user = User(inner.access_key, inner.secret_key, UserType.SUPER)
+            self._inner = Access({user.name: user})
+        self._failing = ""
+        self.access = Access()
+        self.merge()
+
+    def refresh(self) -> None:
+        """Take in what changed on disk."""
+        try:
+            changed = [source.refresh() for source in (self.store, self.plain) if source is not None]
+        except (AuthError, OSError) as error:
+            if str(error) != self._failing:
+                self._failing = str(error)
+                log.error("users and rules stay as they were: %s", error)  # noqa: TRY400 - one line says it all
+            return
+        self._failing = ""
+        if any(changed):
+            self.merge()
+            log.info("users and rules were read again: %d users", len(self.access.users))
+
+    def merge(self) -> None:
+        """Make the picture anew; what the store says comes before `plain_acl.yml`."""
+        plain = self.plain.access if self.plain is not None else Access()
+        self.access = self._inner.over(self.store.access.over(plain))

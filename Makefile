@@ -5,7 +5,7 @@ RUN := $(UV) run --no-sync
 BENCHMARKS := protocol store broker client delivery
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format demo test faults interop bench clean
+.PHONY: help setup check format demo test faults interop bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -45,5 +45,9 @@ bench: setup ## run the benchmarks, one JSON object each
 	@for name in $(BENCHMARKS); do \
 	  $(RUN) python -m benchmarks.$$name --json || exit 1; done
 
+docs: setup ## build the documentation into site/; warnings are errors
+	$(UV) sync --locked --quiet --group docs --inexact
+	$(RUN) mkdocs build --strict --quiet
+
 clean: ## remove environments and caches
-	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+	rm -rf .venv .uv .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build site

@@ -7,6 +7,9 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 
+COMPLETE = {"enable_property_filter": "true", "recall_message_enable": "true"}
+"""What Apache's broker leaves off until told otherwise; a server to try things on has it."""
+
 
 class Standalone:
     """Start with `await start()`; port 0 takes free ports.
@@ -78,7 +81,7 @@ class Standalone:
             "broker_name": "broker-a",
         }
         try:
-            self.broker = Broker(BrokerConfig.load(flags=flags | self._settings))
+            self.broker = Broker(BrokerConfig.load(flags=COMPLETE | flags | self._settings))
             await self.broker.start()
         except BaseException:
             await self.stop()

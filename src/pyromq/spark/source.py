@@ -5,7 +5,13 @@ Spark imports the modules that register them in every session, whether they are 
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
@@ -37,6 +43,20 @@ class RocketMQSource(DataSource):
         from pyromq.spark.stream import StreamReader  # noqa: PLC0415 - see above
 
         return StreamReader(*self._planned(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - rows say what they have
+        from pyromq.spark.sink.writers import batch_writer  # noqa: PLC0415 - see above
+
+        return batch_writer(self.options, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,  # noqa: ARG002 - rows say what they have
+        overwrite: bool,
+    ) -> DataSourceStreamArrowWriter:
+        from pyromq.spark.sink.writers import stream_writer  # noqa: PLC0415 - see above
+
+        return stream_writer(self.options, overwrite=overwrite)
 
     def _planned(self, schema: StructType) -> "tuple[SourceOptions, Shape]":
         from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above

@@ -20,9 +20,9 @@ Report = Callable[[int, dict[str, int]], None]
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What the sinks of one task want their commits to know, in the order of the sinks; nothing without rows."""
+    """For each task that had rows: what its sinks want their commits to know, in the order of the sinks."""
 
-    parts: list[bytes]
+    tasks: list[list[bytes]]
 
 
 class Fan:
@@ -63,7 +63,7 @@ class Fan:
 
 def commit_all(sinks: Sequence[Sink], query: str, batch: int, messages: Sequence[Any]) -> dict[str, int]:
     """Commit a batch at every sink; returns the rows of each."""
-    parts = [message.parts for message in messages if isinstance(message, TaskMessage) and message.parts]
+    parts = [task for message in messages if isinstance(message, TaskMessage) for task in message.tasks if task]
     return {sink.name: sink.commit(query, batch, [each[place] for each in parts]) for place, sink in enumerate(sinks)}
 
 
@@ -82,7 +82,7 @@ class FanOutStreamWriter(DataSourceStreamArrowWriter):
         return {"_sinks": self._sinks, "_query": self._query, "_report": None}
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskMessage:
-        return TaskMessage(Fan(self._sinks, Attempt.current(self._query)).write_all(iterator))
+        return TaskMessage([Fan(self._sinks, Attempt.current(self._query)).write_all(iterator)])
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         rows = commit_all(self._sinks, self._query, batchId, messages)
@@ -94,25 +94,26 @@ class FanOutStreamWriter(DataSourceStreamArrowWriter):
 
 
 class FanOutBatchWriter(DataSourceArrowWriter):
-    """For a bounded job: everything is one batch of a query of its own."""
+    """For a bounded job: everything is one batch, of a query of its own unless a stream writes it."""
 
-    def __init__(self, sinks: Sequence[Sink], query: str, report: Report | None = None) -> None:
+    def __init__(self, sinks: Sequence[Sink], query: str, report: Report | None = None, *, batch: int = 0) -> None:
         self._sinks = list(sinks)
         self._query = query
         self._report = report
+        self._batch = batch
 
     def __getstate__(self) -> dict[str, Any]:
         for sink in self._sinks:
             sink.prepare(self._query)
-        return {"_sinks": self._sinks, "_query": self._query, "_report": None}
+        return {"_sinks": self._sinks, "_query": self._query, "_report": None, "_batch": self._batch}
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskMessage:
-        return TaskMessage(Fan(self._sinks, Attempt.current(self._query)).write_all(iterator))
+        return TaskMessage([Fan(self._sinks, Attempt.current(self._query)).write_all(iterator)])
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        rows = commit_all(self._sinks, self._query, 0, messages)
+        rows = commit_all(self._sinks, self._query, self._batch, messages)
         if self._report is not None:
-            self._report(0, rows)
+            self._report(self._batch, rows)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing is visible; what was staged is swept away later."""

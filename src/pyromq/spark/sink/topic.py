@@ -145,7 +145,7 @@ class TopicTask:
         if message.alone:
             raise RowError(f"row {self._row} is delayed, and delayed messages cannot be sent effectively once")
         attempt = self._attempt
-        return message.key if message.key is not None else f"{attempt.batch}.{attempt.partition}.{self._row}"
+        return f"{attempt.batch}.{f'{attempt.partition}.{self._row}' if message.key is None else message.key}"
 
     def close(self) -> bytes:
         self._sender.finish()

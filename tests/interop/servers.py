@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from pyromq import Admin, ClientError
+from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 
@@ -199,12 +200,19 @@ class Cluster:
             "restartNamesrv": self.name_server.restart,
             "settle": self.settle,
             "resetOffsets": self.reset_offsets,
+            "createGroup": self.create_group,
         }
 
     def reset_offsets(self, topic: str, group: str) -> None:
         """Have the members of a group begin a topic again; for clients that cannot ask for it themselves."""
         with Admin(namesrv=self.namesrv, instance_name=f"reset-{group}") as admin:
             admin.reset_offsets(group, topic, 0)
+
+    def create_group(self, group: str) -> None:
+        """Create a group that tries each message once more; for clients that cannot say how often."""
+        config = SubscriptionGroupConfig(group_name=group, retry_max_times=1)
+        with Admin(namesrv=self.namesrv, instance_name=f"create-{group}") as admin:
+            admin.create_group(config, cluster="DefaultCluster")
 
     def settle(self) -> None:
         """Wait until the name server knows the broker: an open port does not say so."""

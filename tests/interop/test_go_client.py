@@ -8,7 +8,7 @@ from tests.interop.matrix import CLIENTS, SCENARIOS, Note
 from tests.interop.servers import ours
 
 CANNOT = {
-    "pop": "it pops only through the gRPC protocol",
+    "pop": "it has no pop",
     "query": "it has no queries",
     "offsets": "it has no queries",
 }

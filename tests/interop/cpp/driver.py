@@ -3,6 +3,8 @@
 Usage: driver.py NAMESRV SCENARIO…, with an interpreter of an environment of its own that has the package `rocketmq`.
 """
 
+import base64
+import contextlib
 import importlib
 import json
 import random
@@ -179,11 +181,12 @@ def properties(stage: Stage) -> None:
 
 
 def large(stage: Stage) -> None:
-    body = random.Random(7).randbytes(3 << 20)  # which does not compress
+    # Text: the wrapper ends bodies at their first zero.
+    body = base64.b64encode(random.Random(7).randbytes(2 << 20))
     producer = stage.producer(timeout=30_000, max_message_size=4 << 20)
     producer.send_sync(stage.message(body))
     got = stage.collect()
-    wait("3 MiB", lambda: len(got) >= 1)
+    wait("the message", lambda: len(got) >= 1)
     expect(got[0].body == body, True)
 
 
@@ -252,17 +255,13 @@ def lite_pull(stage: Stage) -> None:
 
 def lite_pull_assign(stage: Stage) -> None:
     producer = stage.producer()
-    producer.send_sync(stage.message("m000"))
     for body in names("m", 20):
         producer.send_orderly(stage.message(body), 2)
     consumer = client.PullConsumer(stage.group)
     consumer.set_namesrv_addr(stage.namesrv)
+    consumer.get_message_queue_offset = lambda queue: 15 if queue.queueId == 2 else 0
     stage.start(consumer)
-    for queue in range(4):
-        consumer.offset_table[f"{stage.topic}@{queue}"] = 15 if queue == 2 else 1
-    got = sorted(message.body for message in consumer.pull(stage.topic))
-    expect(got[-5:], names("m", 20)[-5:])
-    expect(len(got) <= 6, True)
+    expect([message.body for message in consumer.pull(stage.topic)], names("m", 20)[15:])
 
 
 def offset_reset(stage: Stage) -> None:
@@ -336,6 +335,33 @@ def retry(stage: Stage) -> None:
     expect(attempts, [0, 1])
 
 
+def dead_letter(stage: Stage) -> None:
+    ask("createGroup", group=stage.group)
+    stage.producer().send_sync(stage.message("poison"))
+    attempts: list[int] = []
+
+    def consume(_consumer: Any, handle: Any) -> int:
+        attempts.append(client.RecvMessage(handle).reconsume_times)
+        return LATER
+
+    consumer = stage.consumer()
+    consumer.subscribe(stage.topic, lambda _message: None)
+    consumer._register_callback(consume)
+    stage.start(consumer)
+    reader = client.PullConsumer(stage.unique("G"))
+    reader.set_namesrv_addr(stage.namesrv)
+    stage.start(reader)
+    letters: list[bytes] = []
+
+    def arrived() -> bool:
+        with contextlib.suppress(Exception):  # no route yet
+            letters.extend(message.body for message in reader.pull(f"%DLQ%{stage.group}"))
+        return bool(letters)
+
+    wait("the dead letter", arrived)
+    expect((letters, attempts), ([b"poison"], [0, 1]))
+
+
 def acl_off(stage: Stage) -> None:
     """A client that signs its requests is as welcome as any where nobody checks signatures."""
     producer = client.Producer(stage.unique("P"))
@@ -404,6 +430,7 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "delayLevel": delay_level,
     "timed": timed,
     "retry": retry,
+    "deadLetter": dead_letter,
     "offsetReset": offset_reset,
     "aclOff": acl_off,
     "restartNamesrv": restart("restartNamesrv"),

@@ -17,7 +17,6 @@ from pyromq.remoting import Handler, TokenBuckets
 
 FAILURES_PER_SECOND = 5.0
 FAILURES_AT_ONCE = 50.0
-REFRESH_INTERVAL = 2.0
 
 
 class Gate:
@@ -67,6 +66,7 @@ class Gate:
             audit=self.audit,
             rates=TokenBuckets(rate, 2 * rate) if rate else None,
             failures=TokenBuckets(FAILURES_PER_SECOND, FAILURES_AT_ONCE),
+            look_again=directory.look_again,
         )
 
 

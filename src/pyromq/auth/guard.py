@@ -43,7 +43,7 @@ class Guard:
     """Checks requests against the users and rules that `access()` returns.
 
     Without `authorization` every known user may do everything but change users. `rates` bounds the requests of a user,
-    `failures` the attempts of an address that failed.
+    `failures` the attempts of an address that failed. `look_again` is asked for news before somebody is turned away.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class Guard:
         audit: AuditLog | None = None,
         rates: TokenBuckets | None = None,
         failures: TokenBuckets | None = None,
+        look_again: Callable[[], bool] = lambda: False,
     ) -> None:
         self._access = access
         self._scene = scene
@@ -62,6 +63,7 @@ class Guard:
         self._audit = audit
         self._rates = rates
         self._failures = failures
+        self._look_again = look_again
         self._decided_for: Access | None = None
         self._allowed: set[tuple[str, str, Kind, str, int]] = set()
         self.stats = GuardStats()
@@ -73,7 +75,15 @@ class Guard:
         return {code: self._guarded(code, handler) for code, handler in handlers.items()}
 
     def check(self, request: Command, connection: Connection) -> list[Need]:
-        """Find out whether a request may be served; returns what it needed. Raises Denied."""
+        """Find out whether a request may be served; returns what it needed. Raises Denied and Busy."""
+        try:
+            return self._check(request, connection)
+        except Denied:
+            if not self._look_again():
+                raise
+        return self._check(request, connection)
+
+    def _check(self, request: Command, connection: Connection) -> list[Need]:
         permission = PERMISSIONS.get(request.code, SUPER)
         host = connection.peer.host
         access = self._access()

@@ -1,14 +1,22 @@
 """`Standalone`: a name server and a broker in one process, everything they keep in one folder."""
 
+import json
+import secrets
 from pathlib import Path
 
+from pyromq.auth.settings import AuthSettings
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.config import options
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 
 COMPLETE = {"enable_property_filter": "true", "recall_message_enable": "true"}
 """What Apache's broker leaves off until told otherwise; a server to try things on has it."""
+
+
+_SHARED = frozenset(options(AuthSettings)) | {name for name in options(NamesrvConfig) if name.startswith("tls_")}
+"""Settings that both servers get."""
 
 
 class Standalone:
@@ -18,6 +26,9 @@ class Standalone:
     await server.start()
     print(server.namesrv_address, server.broker_address)
     await server.stop()
+
+    `settings` are the broker's, by Python name; those about users, audit and TLS are the name server's too, and both
+    share one folder of users.
     """
 
     def __init__(
@@ -36,15 +47,15 @@ class Standalone:
         self._broker_port = broker_port
         self._http_port = http_port
         self._insecure = insecure
-        self._settings = settings or {}
-        self.name_server = NameServer(
-            NamesrvConfig(
-                host=host,
-                listen_port=namesrv_port,
-                insecure=insecure,
-                kv_config_path=data / "namesrv" / "kvConfig.json",
-            )
-        )
+        self._settings = _with_inner_user(data, settings or {})
+        flags = {
+            "host": host,
+            "listen_port": str(namesrv_port),
+            "insecure": "true" if insecure else "false",
+            "kv_config_path": str(data / "namesrv" / "kvConfig.json"),
+        }
+        shared = {name: text for name, text in self._settings.items() if name in _SHARED}
+        self.name_server = NameServer(NamesrvConfig.load(flags=flags | shared))
         self.broker: Broker | None = None
 
     @property
@@ -92,3 +103,14 @@ class Standalone:
         if self.broker is not None:
             await self.broker.stop()
         await self.name_server.stop()
+
+
+def _with_inner_user(data: Path, settings: dict[str, str]) -> dict[str, str]:
+    """With authentication, both servers need a folder of users and a way to know each other."""
+    if "true" not in (settings.get("authentication_enabled"), settings.get("acl_enable")):
+        return settings
+    inner = json.dumps({"accessKey": "pyromq-standalone", "secretKey": secrets.token_urlsafe(32)})
+    return {
+        "auth_config_path": str(data / "auth"),
+        "inner_client_authentication_credentials": inner,
+    } | settings

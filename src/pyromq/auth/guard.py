@@ -5,10 +5,11 @@ once and remembered until users or rules change. Invariant: no handler behind a 
 allowed, and a code that has no row in the permission table is for super users only.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pyromq.auth.access import Access, User
 from pyromq.auth.addresses import is_from
@@ -22,6 +23,9 @@ from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.signing import ACCESS_KEY, verify
 from pyromq.remoting import Answer, Connection, Handler, TokenBuckets
+
+Outcome = Any
+"""Whatever handlers return, passed on as it is."""
 
 REMEMBERED: Final = 65_536
 NOT_KNOWN: Final = "authentication failed: unknown access key, disabled user or wrong signature"
@@ -146,7 +150,7 @@ class Guard:
     def _guarded(self, code: int, handler: Handler) -> Handler:
         administrative = self._audit is not None and PERMISSIONS.get(code, SUPER).administrative
 
-        def serve(request: Command, connection: Connection) -> Answer | Awaitable[Answer]:
+        def serve(request: Command, connection: Connection) -> Outcome:
             try:
                 needed = self.check(request, connection)
             except Busy as busy:
@@ -169,9 +173,7 @@ class Guard:
                 reason=str(denied),
             )
 
-    def _audited(
-        self, handler: Handler, request: Command, connection: Connection, needed: list[Need]
-    ) -> Answer | Awaitable[Answer]:
+    def _audited(self, handler: Handler, request: Command, connection: Connection, needed: list[Need]) -> Outcome:
         note = partial(self._note, request, connection, needed)
         return audited(handler, request, connection, note)
 
@@ -190,19 +192,17 @@ class Busy(PyroMQError):  # noqa: N818 - the name says what happened
     """A user or an address asks too often."""
 
 
-def audited(
-    handler: Handler, request: Command, connection: Connection, note: Callable[[str], None]
-) -> Answer | Awaitable[Answer]:
+def audited(handler: Handler, request: Command, connection: Connection, note: Callable[[str], None]) -> Outcome:
     """Serve a request and tell `note` how it ended."""
     try:
         answer = handler(request, connection)
     except Exception as error:
         note(type(error).__name__)
         raise
-    if answer is None or isinstance(answer, Command | bytes | list):
-        note(_result(answer))
-        return answer
-    return _when_answered(cast("Coroutine[Any, Any, Answer]", answer), note)
+    if inspect.isawaitable(answer):
+        return _when_answered(answer, note)
+    note(_result(answer))
+    return answer
 
 
 async def _when_answered(answer: Awaitable[Answer], note: Callable[[str], None]) -> Answer:
@@ -215,7 +215,7 @@ async def _when_answered(answer: Awaitable[Answer], note: Callable[[str], None])
     return result
 
 
-def _result(answer: Answer) -> str:
+def _result(answer: object) -> str:
     return response_name(answer.code) if isinstance(answer, Command) else "ANSWERED"
 
 
@@ -237,7 +237,7 @@ class AuditOnly:
         }
 
     def _noting(self, handler: Handler) -> Handler:
-        def serve(request: Command, connection: Connection) -> Answer | Awaitable[Answer]:
+        def serve(request: Command, connection: Connection) -> Outcome:
             def note(result: str) -> None:
                 self._audit.done(
                     user="", peer=str(connection.peer), request=request_name(request.code), resources=(), result=result

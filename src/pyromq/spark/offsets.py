@@ -152,10 +152,11 @@ def share(available: Mapping[MessageQueue, int], budget: int) -> dict[MessageQue
     total = sum(available.values())
     if total <= budget:
         return dict(available)
-    taken = {queue: max(1, count * budget // total) for queue, count in available.items()}
-    left = budget - sum(taken.values())
+    spare = max(budget - len(available), 0)
+    taken = {queue: 1 + (count - 1) * spare // (total - len(available) or 1) for queue, count in available.items()}
+    left = spare + len(available) - sum(taken.values())
     for queue in sorted(taken, key=lambda queue: taken[queue] - available[queue]):
-        more = min(max(left, 0), available[queue] - taken[queue])
+        more = min(left, available[queue] - taken[queue])
         taken[queue] += more
         left -= more
     return taken

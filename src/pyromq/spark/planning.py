@@ -26,15 +26,15 @@ def plan(
     total = sum(each.messages for each in found)
     if not total:
         return []
-    cap = max_records or total
-    if min_partitions is not None:
-        cap = max(1, min(cap, -(-total // min(min_partitions, MAX_PARTITIONS))))
+    least = min(min_partitions or 1, total, MAX_PARTITIONS)
+    cap = min(max_records or total, total // least)
     pieces = [piece for each in found for piece in split(each, cap)]
+    tasks = min(max_partitions, len(pieces))
     if max_records is None and min_partitions is None:
-        tasks = min(max_partitions, max(1, total // WORTH_A_TASK), len(pieces))
-    else:
-        tasks = max(min(max_partitions, len(pieces)), -(-total // cap))
-    return pack(pieces, min(tasks, len(pieces), MAX_PARTITIONS), cap if max_records else None)
+        tasks = min(tasks, max(1, total // WORTH_A_TASK))
+    if max_records is not None:
+        tasks = max(tasks, -(-total // max_records))
+    return pack(pieces, min(max(tasks, least), MAX_PARTITIONS), max_records)
 
 
 def split(wanted: Range, cap: int) -> list[Range]:

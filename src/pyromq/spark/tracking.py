@@ -69,11 +69,18 @@ class Tracker:
         return self._initial
 
     def _begin(self) -> Positions:
-        queues = self._cluster.patiently(self._existing)
-        self._queues, self._discovered = queues, self._clock()
-        bounds = starting.all_bounds(self._cluster, queues)
+        if self._target is None:
+            self._survey()  # else the beginning must not lie behind the end that was frozen
         default = "latest" if self._options.group is None else "group"
-        return starting.begin(self._cluster, queues, bounds, default=default)
+        return starting.begin(self._cluster, self._queues, self._bounds, default=default)
+
+    def _survey(self) -> None:
+        """Learn of every queue and its bounds. Raises RouteError when that is not possible in time."""
+        queues = self._cluster.patiently(self._existing)
+        bounds = starting.all_bounds(self._cluster, queues)
+        self._queues, self._bounds = queues, bounds
+        self._discovered = self._looked = self._clock()
+        self._highest |= {queue: high for queue, (_, high) in bounds.items()}
 
     def _existing(self) -> list[MessageQueue]:
         queues = self._cluster.queues()
@@ -136,11 +143,8 @@ class Tracker:
 
     def freeze(self) -> None:
         """From now on, only what is there at this moment is read. Raises RouteError."""
-        queues = self._cluster.patiently(self._existing)
-        self._queues, self._discovered = queues, self._clock()
-        bounds = starting.all_bounds(self._cluster, queues)
-        self._bounds, self._looked = bounds, self._clock()
-        self._target = {queue: high for queue, (_, high) in bounds.items()}
+        self._survey()
+        self._target = {queue: high for queue, (_, high) in self._bounds.items()}
 
     def report(self) -> Json | None:
         """How far the queues reach, as last seen."""

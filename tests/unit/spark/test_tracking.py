@@ -1,0 +1,273 @@
+"""The driver's side of a stream against a cluster made of tables. # SP-03"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
+
+import pytest
+
+from pyromq.protocol.message import MessageQueue
+from pyromq.remoting.errors import ConnectError
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.errors import DataLossError, OptionError, RouteError
+from pyromq.spark.offsets import Offset, Range, losses, ranges
+from pyromq.spark.options import read_options
+from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.tracking import Tracker
+from pyromq.spark.waiting import Waiter
+
+R = TypeVar("R")
+Q0, Q1 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)
+
+
+class Tables:
+    """Stands for the brokers, the clock and the waiter: `wait` and `sleep` let time pass, then `meanwhile` happens."""
+
+    def __init__(self, **options: str) -> None:
+        self.options = read_options(SourceOptions, {"nameServer": "n:1", "topic": "t"} | options, {})
+        self.now = 1000.0
+        self.known = {Q0: (0, 0), Q1: (0, 0)}
+        self.route = [Q0, Q1]
+        self.group: dict[MessageQueue, int] = {}
+        self.living = {"a"}
+        self.times: dict[MessageQueue, int] = {}
+        self.fault: Exception | None = None
+        self.waits = 0
+        self.looks = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+        self.tracker = Tracker(
+            self.options, cast("Cluster", self), cast("Waiter", self), clock=self.clock, sleep=self.pass_time
+        )
+
+    def clock(self) -> float:
+        return self.now
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
+        self.meanwhile()
+
+    def wait(self, _positions: Mapping[MessageQueue, int], timeout: float) -> None:
+        self.waits += 1
+        self.pass_time(timeout)
+
+    def patiently(self, ask: Callable[[], R]) -> R:
+        return ask()
+
+    def topics(self) -> list[str]:
+        return ["t"]
+
+    def queues(self) -> list[MessageQueue]:
+        if self.fault:
+            raise self.fault
+        return list(self.route)
+
+    def bounds(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
+        self.looks += 1
+        return {} if self.fault else {queue: self.known[queue] for queue in queues if queue in self.known}
+
+    def by_time(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        return {queue: self.times[queue] for queue in times}
+
+    def committed(self, _group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+        return {queue: self.group.get(queue, -1) for queue in queues}
+
+    def commit(self, _group: str, positions: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+        if self.fault:
+            raise self.fault
+        self.group |= positions
+        return dict.fromkeys(positions, 0)
+
+    def living_brokers(self) -> set[str]:
+        return self.living
+
+    def sample(self, _queue: MessageQueue, _offset: int) -> tuple[int, int]:
+        return 10, 10_000
+
+    def first(self) -> dict[str, Any]:
+        """The end of batch 0."""
+        return self.tracker.latest(self.tracker.initial())
+
+
+def positions(offset: dict[str, Any]) -> dict[MessageQueue, int]:
+    return Offset.parse(offset).positions
+
+
+def test_the_beginning_is_resolved_once_and_pinned() -> None:  # SP-04
+    tables = Tables()
+    tables.known = {Q0: (0, 100), Q1: (0, 50)}
+    begin = tables.tracker.initial()
+    tables.known[Q0] = (0, 110)
+    tables.now += 1
+    assert tables.tracker.initial() is begin
+    end = tables.tracker.latest(begin)
+    assert tables.waits == 0  # batch 0 never waits
+    assert Offset.parse(end).init == {Q0: 100, Q1: 50}
+    again = Tables()
+    again.known = {Q0: (0, 105), Q1: (0, 50)}
+    assert ranges(Offset.parse(again.tracker.initial()), Offset.parse(end)) == [Range("t", "a", 0, 100, 110)]
+
+
+def test_no_news_is_the_given_object() -> None:
+    tables = Tables()
+    end = tables.first()
+    given = json.loads(json.dumps(end))
+    assert tables.tracker.latest(given) is given
+    assert tables.waits == 1  # for half a second, not in a busy loop
+    tables.meanwhile = lambda: tables.known.update({Q1: (0, 3)})
+    assert positions(tables.tracker.latest(given)) == {Q0: 0, Q1: 3}
+
+
+def test_limits_are_shared_and_all_means_all() -> None:
+    tables = Tables(startingOffsets="earliest", maxOffsetsPerTrigger="100")
+    tables.known = {Q0: (0, 900), Q1: (0, 100)}
+    end = tables.tracker.latest(tables.tracker.initial(), max_rows=100)
+    assert positions(end) == {Q0: 90, Q1: 10}
+    assert positions(tables.tracker.latest(end, everything=True)) == {Q0: 900, Q1: 100}
+
+
+def test_bytes_are_counted_by_sample() -> None:
+    tables = Tables(startingOffsets="earliest", maxBytesPerTrigger="100000")
+    tables.known = {Q0: (0, 10_000), Q1: (0, 0)}
+    end = tables.tracker.latest(tables.tracker.initial(), max_bytes=100_000)
+    assert 90 <= positions(end)[Q0] <= 110
+
+
+def test_a_minimum_is_waited_for() -> None:
+    tables = Tables(minOffsetsPerTrigger="10", maxTriggerDelay="2s")
+    end = tables.first()
+    tables.known[Q0] = (0, 9)
+    begun = tables.now
+    while (answer := tables.tracker.latest(end)) is end:
+        assert tables.now - begun < 2.6
+    assert positions(answer)[Q0] == 9
+    assert tables.now - begun >= 2.0
+
+
+def test_available_now_ends_where_it_began() -> None:
+    tables = Tables(startingOffsets="earliest", maxOffsetsPerTrigger="60", group="g")
+    tables.known = {Q0: (0, 100), Q1: (0, 20)}
+    tables.tracker.freeze()
+    tables.known = {Q0: (0, 500), Q1: (0, 20), MessageQueue("t", "a", 2): (0, 7)}
+    tables.route = list(tables.known)
+    tables.now += 60  # new queues are discovered, and left out
+    ends = [tables.tracker.latest(tables.tracker.initial(), max_rows=60)]
+    while (end := tables.tracker.latest(ends[-1], max_rows=60)) is not ends[-1]:
+        ends.append(end)
+    assert positions(ends[-1]) == {Q0: 100, Q1: 20}
+    assert len(ends) == 2
+    assert tables.group == {Q0: 100, Q1: 20}  # SP-06: told at once, though the last commit was a moment ago
+
+
+def test_the_group_is_told_what_is_done_and_not_more() -> None:  # SP-06
+    tables = Tables(group="g")
+    tables.known = {Q0: (0, 10), Q1: (0, 0)}
+    end = tables.tracker.latest(Offset({Q0: 4, Q1: 0}).render())
+    assert tables.group == {Q0: 4, Q1: 0}
+    assert positions(end)[Q0] == 10
+    tables.now += 2
+    tables.tracker.latest(end)
+    assert tables.group[Q0] == 10
+    tables.fault = ConnectError("away")
+    tables.now += 2
+    tables.tracker.commit(Offset({Q0: 11}).render())  # never raises
+
+
+def test_beginnings() -> None:
+    assert positions(_begun(startingOffsets="earliest")) == {Q0: 5, Q1: 0}
+    assert positions(_begun()) == {Q0: 100, Q1: 50}
+    assert positions(_begun(group="g")) == {Q0: 42, Q1: 0}
+    assert positions(_begun(group="g", groupFallback="latest")) == {Q0: 42, Q1: 50}
+    assert positions(_begun(startingTimestamp="2026-01-01T00:00:00Z")) == {Q0: 77, Q1: 50}
+    assert positions(_begun(startingTimestamp="1", timestampFallback="earliest")) == {Q0: 77, Q1: 0}
+    assert positions(_begun(startingOffsets='{"t":{"a":{"0":-2}}}')) == {Q0: 5, Q1: 0}
+    given = {"startingOffsets": '{"t":{"a":{"0":-1,"1":7}}}'}
+    assert positions(_begun(**given)) == {Q0: 100, Q1: 7}
+    by_time = {"startingOffsetsByTimestamp": '{"t":{"a":{"0":1}}}'}
+    assert positions(_begun(**given, **by_time)) == {Q0: 77, Q1: 7}
+    with pytest.raises(OptionError, match="queue 9"):
+        _begun(startingOffsets='{"t":{"a":{"9":1}}}')
+
+
+def _begun(**options: str) -> dict[str, Any]:
+    tables = Tables(**options)
+    tables.known = {Q0: (5, 100), Q1: (0, 50)}
+    tables.group = {Q0: 42}
+    tables.times = {Q0: 77, Q1: 50}
+    return tables.tracker.initial()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason", "lost", "then"),
+    [((20, 30), "expired", (10, 20), 20), ((0, 4), "truncated", (0, 10), 0)],
+)
+def test_lost_messages(bounds: tuple[int, int], reason: str, lost: tuple[int, int], then: int) -> None:  # SP-09
+    start = Offset({Q0: 10, Q1: 0})
+    strict = Tables()
+    strict.known[Q0] = bounds
+    with pytest.raises(DataLossError, match=reason) as raised:
+        strict.tracker.latest(start.render())
+    assert [(each.start, each.end) for each in raised.value.ranges] == [lost]
+    for policy in ("false", "record"):
+        lenient = Tables(failOnDataLoss=policy)
+        lenient.known[Q0] = bounds
+        end = Offset.parse(lenient.tracker.latest(start.render()))
+        assert ranges(start, end) == [Range("t", "a", 0, then, bounds[1])]
+        assert [(each.start, each.end, each.reason) for each in losses(start, end)] == [(*lost, reason)]
+
+
+def test_a_deleted_topic_is_a_loss_if_something_was_unread() -> None:  # SP-09
+    tables = Tables(maxOffsetsPerTrigger="5", startingOffsets="earliest")
+    tables.known[Q0] = (0, 9)
+    end = tables.tracker.latest(tables.tracker.initial(), max_rows=5)
+    tables.route, tables.known = [Q1], {Q1: (0, 0)}
+    tables.now += 60
+    with pytest.raises(DataLossError, match="deleted"):
+        tables.tracker.latest(end)
+
+
+def test_a_broker_that_is_away_is_waited_for() -> None:  # SP-10
+    tables = Tables(maxOffsetsPerTrigger="5", startingOffsets="earliest")
+    tables.known[Q0] = (0, 9)
+    end = tables.tracker.latest(tables.tracker.initial(), max_rows=5)
+    tables.route, tables.known, tables.living = [], {}, set()
+    tables.now += 60
+    assert tables.tracker.latest(end) is end
+    tables.fault = ConnectError("away")
+    tables.now += 60
+    assert tables.tracker.latest(end) is end
+    tables.fault, tables.route, tables.known, tables.living = None, [Q0, Q1], {Q0: (0, 9), Q1: (0, 0)}, {"a"}
+    assert positions(tables.tracker.latest(end)) == {Q0: 9, Q1: 0}
+
+
+def test_new_queues_are_found() -> None:
+    tables = Tables()
+    end = tables.first()
+    late = MessageQueue("t", "a", 2)
+    tables.route.append(late)
+    tables.known[late] = (3, 8)
+    tables.now += 60
+    following = tables.tracker.latest(end)
+    assert ranges(Offset.parse(end), Offset.parse(following)) == [Range("t", "a", 2, 3, 8)]
+    assert losses(Offset.parse(end), Offset.parse(following)) == []
+
+
+def test_a_missing_topic() -> None:
+    absent = Tables()
+    absent.route = []
+    with pytest.raises(RouteError, match="waitForTopic"):
+        absent.tracker.initial()
+    patient = Tables(waitForTopic="true")
+    patient.route = []
+    end = patient.first()
+    assert positions(end) == {}
+    patient.route, patient.known = [Q0], {Q0: (0, 2)}
+    patient.now += 60
+    assert positions(patient.tracker.latest(end)) == {Q0: 2}
+
+
+def test_lag_can_be_reported() -> None:
+    tables = Tables()
+    assert tables.tracker.report() is None
+    tables.known[Q0] = (0, 9)
+    tables.first()
+    assert tables.tracker.report() == {"v": 1, "q": {"t": {"a": {"0": 9, "1": 0}}}}

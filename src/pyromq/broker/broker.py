@@ -42,7 +42,7 @@ from pyromq.broker.pop.wiring import pop_parts
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
-from pyromq.broker.replication.acting import Acting
+from pyromq.broker.replication.acting import Acting, Work
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.replication.following import follow_master, keep_members, may_act
 from pyromq.broker.replication.master import ReplicationPort
@@ -277,7 +277,9 @@ class Broker:
     def put_onward(self, message: PutMessage) -> PutResult:
         """Store a message that has waited: here, or where a slave that acts for its master can."""
         escape = self.way_out()
-        return self.store.put(message) if escape is None else escape.put(message)
+        if escape is None:
+            return self.store.put(message)
+        return self.pop.note(message) if message.topic == self.pop.revive_topic else escape.put(message)
 
     def _keep_filter_servers(self) -> None:
         if self.config.filter_server_nums:
@@ -432,6 +434,10 @@ class Broker:
         self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock)
         self.timers.every(CHECK_TICK, self.check_back.tick)
         return self.transactions
+        if self.acting is not None:
+            away = HalvesAway(halves, store, self.escape, clock)
+            self.acting.work.append(Work(away.start, away.stop))
+            self.timers.every(CHECK_TICK, away.tick)
 
     def _begin_periodic_work(self) -> None:
         every, config = self.timers.every, self.config

@@ -59,7 +59,7 @@ class DelayDelivery:
         put: Callable[[PutMessage], PutResult] | None = None,
     ) -> None:
         self._store = store
-        self._put = put or store.put
+        self._put = put
         self._durability = durability
         self._offsets = offsets
         self._delays = delays
@@ -192,7 +192,7 @@ class DelayDelivery:
             return True
         # The stored text keeps DELAY, as Apache's does; without it in the map the message is not parked again.
         properties.pop(Property.DELAY, None)
-        result = self._put(copy_of(summary, record, place, summary.properties, properties))
+        result = (self._put or self._store.put)(copy_of(summary, record, place, summary.properties, properties))
         if result.stored:
             self._delivered(place[0], result)
             return True

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from pyromq.broker.delay import DelayDelivery
 from pyromq.broker.postpone import MARKS, Postpone
 from pyromq.broker.recall import Recalls
+from pyromq.broker.replication.acting import Work
 from pyromq.broker.retry import Retries
 from pyromq.broker.timer import TimerDelivery
 from pyromq.broker.timermetrics import TimerCounts
@@ -46,7 +47,7 @@ def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
     )
     broker.runtime_sources.append(delays.runtime)
     if broker.acting is not None:
-        broker.acting.work.append(delays)
+        broker.acting.work.append(Work(delays.start, delays.stop))
         broker.escape.woken.append(delays.retry)
     elif config.broker_role is not BrokerRole.SLAVE:
         broker.followers[names.SCHEDULE_TOPIC] = delays.arrived
@@ -92,19 +93,6 @@ def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
         every(CLEAN_INTERVAL, timer.clean)
         every(COUNT_INTERVAL, lambda: counts.forget_unknown(broker.topics.__contains__))
         if broker.acting is not None:
-            broker.acting.work.append(_Leading(timer))
+            broker.acting.work.append(Work(timer.lead, timer.follow))
             broker.escape.woken.append(timer.retry)
     return timer
-
-
-class _Leading:
-    """The timer of a slave, as something to start and stop."""
-
-    def __init__(self, timer: TimerDelivery) -> None:
-        self._timer = timer
-
-    def start(self) -> None:
-        self._timer.lead()
-
-    def stop(self) -> None:
-        self._timer.follow()

@@ -102,14 +102,15 @@ class HalfMessages:
         seconds = number(properties.get(Property.CHECK_IMMUNITY_TIME))
         return max(self._config.transaction_time_out, (seconds or 0) * 1000)
 
-    def load(self) -> None:
-        """Find out what is open. Call it before anything is put, and again when a slave becomes master."""
+    def load(self, *, acting: bool = False) -> None:
+        """Find out what is open, before anything is put; on a slave only when it is `acting` for its master."""
         self._open.clear()
         self._agenda.clear()
         self._ended_early.clear()
         self._unwritten.clear()
         self._ops.clear()
-        if self._store.role is BrokerRole.SLAVE:
+        self._cursors = None
+        if self._store.role is BrokerRole.SLAVE and not acting:
             return
         self._ops.extend(self._read_ops())
         ended = {half_offset for _, half_offset in self._ops}
@@ -121,6 +122,9 @@ class HalfMessages:
             if not {summary.queue_offset, origin_of(summary.queue_offset, properties)} & ended:
                 self._enter(summary.queue_offset, summary.physical_offset, summary.store_timestamp, properties)
         for origin in self._carried_out():
+            if acting:
+                self.forget(origin)
+                continue
             log.info("the end of transaction %d was not noted before the broker stopped, doing so now", origin)
             self.end(origin)
         if self._open:
@@ -159,6 +163,15 @@ class HalfMessages:
                 offsets.add(half.copy)
         self._unwritten.extend(sorted(offsets))
         self.write_ops()
+
+    @property
+    def oldest(self) -> Half | None:
+        """The first one of the half queue that is open."""
+        return next(iter(self._open.values()), None)
+
+    def forget(self, origin: int) -> None:
+        """The transaction is open no more, and only the stored offsets tell so: right for the oldest one."""
+        self._open.pop(origin, None)
 
     def write_ops(self) -> bool:
         """Note all ends in the op queue; False when the store takes nothing now."""
@@ -204,7 +217,7 @@ class HalfMessages:
         """Write what could not be written, keep the queues short, move the stored offsets."""
         self.write_ops()
         self._shorten(limit)
-        self._move_cursors()
+        self.move_cursors()
 
     def _enter(self, offset: int, physical: int, stored: int, properties: Mapping[str, str]) -> None:
         origin = origin_of(offset, properties)
@@ -243,7 +256,7 @@ class HalfMessages:
     def _first_open(self) -> int:
         return next(iter(self._open.values())).offset
 
-    def _move_cursors(self) -> None:
+    def move_cursors(self) -> None:
         """Store how far the queues are dealt with, once all that this rests on is on disk."""
         if self._cursors is not None and self._store.flushed_offset >= self._cursors[2]:
             self._offsets.commit(GROUP, HALF, 0, self._cursors[0])

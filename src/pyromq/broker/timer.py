@@ -100,7 +100,7 @@ class TimerDelivery:
         follows: bool = False,
     ) -> None:
         self._store = store
-        self._put_message = put or store.put
+        self._put_message = put
         self._follows = follows
         self._durability = durability
         self._files = files
@@ -423,7 +423,7 @@ class TimerDelivery:
         # The stored text keeps its time, as Apache's does; without it in the map the store has less to ask.
         for name in TIMED:
             properties.pop(name, None)
-        result = self._put_message(copy_of(summary, record, place, text, properties))
+        result = (self._put_message or self._store.put)(copy_of(summary, record, place, text, properties))
         if result.stored:
             self._left.total += 1
             self._delivered(place[0], result)

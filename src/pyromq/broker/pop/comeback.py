@@ -48,7 +48,10 @@ class Comeback:
         store: MessageStore,
         stats: BrokerStats,
         delivered: Callable[[str, PutResult], None],
+        *,
+        put: Callable[[PutMessage], PutResult] | None = None,
     ) -> None:
+        self._put = put
         self._config = config
         self._topics = topics
         self._groups = groups
@@ -75,7 +78,7 @@ class Comeback:
             message = self._message(checkpoint, summary, record)
         except (Refused, MessageError) as error:
             raise CannotReturnError(str(error)) from error
-        put = self._store.put(message)
+        put = (self._put or self._store.put)(message)
         if put.stored:
             self._count(checkpoint, message, put)
             return put.end

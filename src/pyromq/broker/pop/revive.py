@@ -76,17 +76,28 @@ class ReviveQueue:
         self._timed_until = timed_until
         self._entries: dict[CheckpointKey, _Entry] = {}
         self._finished: deque[_Entry] = deque()
-        stored = offsets.get(names.REVIVE_GROUP, revive_log.topic, queue_id)
-        self._committed = -1 if stored is None else stored
-        self._next = self._committed + 1
         self._seen_until = 0
         """Everything timed for before this was read."""
         self._mark: tuple[int, int] | None = None
+        self.reload()
+
+    def reload(self) -> None:
+        """Begin where the stored offset is, with nothing in mind."""
+        self._entries.clear()
+        self._finished.clear()
+        stored = self._offsets.get(names.REVIVE_GROUP, self._log.topic, self._queue_id)
+        self._committed = -1 if stored is None else stored
+        self._next = self._committed + 1
 
     @property
     def waiting(self) -> int:
         """Checkpoints that were read and not dealt with."""
         return len(self._entries)
+
+    @property
+    def oldest_due(self) -> int | None:
+        """When the messages of the first checkpoint become visible that was not dealt with."""
+        return min((entry.checkpoint.due for entry in self._entries.values()), default=None)
 
     def behind(self) -> int:
         """Entries not read yet."""
@@ -119,7 +130,15 @@ class ReviveQueue:
         try:
             summary = peek_record(record, 0)
             tag = find_property(summary.properties, Property.TAGS)
-            body = record[summary.body_start : summary.body_end]
+        except ProtocolError as error:
+            log.warning("entry %d of revive queue %d is passed over: %s", offset, self._queue_id, error)
+            return
+        self.note(tag, record[summary.body_start : summary.body_end], offset)
+
+    def note(self, tag: str | None, body: bytes | bytearray | memoryview, offset: int | None = None) -> None:
+        """Take in an entry; without an offset, one that a slave which acts for its master cannot store."""
+        offset = self._committed if offset is None else offset
+        try:
             if tag == CHECKPOINT:
                 checkpoint = Checkpoint.decode(body)
                 entry = self._entries.get(checkpoint.key)
@@ -195,7 +214,7 @@ class ReviveQueue:
         """Store how far it got, as far as that is on disk."""
         reached, flushed = self._committed, self._store.flushed_offset
         while self._finished and self._finished[0].end <= flushed:
-            reached = self._finished.popleft().revive_offset
+            reached = max(reached, self._finished.popleft().revive_offset)
         if not self._entries and not self._finished:
             reached = self._next - 1  # nothing but acknowledgements that nobody waits for
         if reached != self._committed and reached >= 0:
@@ -214,6 +233,21 @@ class Revive:
     def waiting(self) -> int:
         """Checkpoints that were read and not dealt with."""
         return sum(queue.waiting for queue in self._queues)
+
+    @property
+    def oldest_due(self) -> int | None:
+        """When the messages of the first checkpoint become visible that was not dealt with."""
+        return min((due for queue in self._queues if (due := queue.oldest_due) is not None), default=None)
+
+    def reload(self) -> None:
+        """Begin where the stored offsets are."""
+        for queue in self._queues:
+            queue.reload()
+
+    def note(self, queue_id: int, tag: str | None, body: bytes | bytearray | memoryview) -> None:
+        """Take in an entry that a slave which acts for its master cannot store."""
+        if 0 <= queue_id < len(self._queues):
+            self._queues[queue_id].note(tag, body)
 
     def step(self) -> float | None:
         """One step of the first queue that has work, beginning behind the last one that had; see `pacing.Step`."""

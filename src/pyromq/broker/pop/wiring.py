@@ -14,14 +14,18 @@ from pyromq.broker.pop.looking import Looking
 from pyromq.broker.pop.popping import Popping, QueueOrder
 from pyromq.broker.pop.revive import Revive, ReviveQueue
 from pyromq.broker.pop.revivelog import ReviveLog
+from pyromq.broker.replication.acting import Work
 from pyromq.broker.timer import TimerDelivery
+from pyromq.protocol.properties import Property
 from pyromq.remoting import Handler
-from pyromq.store import BrokerRole, Dispatch, StoreError
+from pyromq.store import BrokerRole, Dispatch, PutMessage, PutResult, PutStatus, StoreError
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
 
 SAVE_INTERVAL = 10.0
+HELD_MARGIN_MS = 2_000
+"""A checkpoint is in the timer's hands this long before it is due, at most."""
 LONGEST_NAP = 1.0
 
 
@@ -51,7 +55,7 @@ class PopParts:
             config, topics, store, broker.durability, offsets, log, self.buffer, batches, self.park, stats, clock
         )
         self.looking = Looking(config, topics, groups, store, gathering, order, self.park, self.questions, clock)
-        comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count)
+        comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count, put=broker.put_onward)
         self.revive = Revive(
             [
                 ReviveQueue(number, config, store, offsets, log, comeback, lambda: timer.read_time)
@@ -75,6 +79,31 @@ class PopParts:
     def revivable(self, _message: Dispatch) -> None:
         """An entry of the revive topic became visible."""
         self._reviving.wake()
+
+    def note(self, message: PutMessage) -> PutResult:
+        """Take in an entry of the revive topic that a slave which acts for its master cannot store."""
+        self.revive.note(message.queue_id, (message.property_map or {}).get(Property.TAGS), message.body)
+        self._reviving.wake()
+        return PutResult(PutStatus.PUT_OK, 0, 0)
+
+    def held_since(self) -> int | None:
+        """What was timed from then on may be in memory only."""
+        due = self.revive.oldest_due
+        return None if due is None else due - HELD_MARGIN_MS
+
+    def wake_revival(self) -> None:
+        """What was refused may be taken now."""
+        self._reviving.wake()
+
+    def start_revival(self) -> None:
+        """Bring back what was not acknowledged, from now on."""
+        self.revive.reload()
+        self._reviving.start()
+
+    def stop_revival(self) -> None:
+        """Leave that to the master."""
+        self._reviving.stop()
+        self.revive.reload()
 
     def start(self, *, reviving: bool) -> None:
         """Begin with what happens by itself."""
@@ -118,4 +147,8 @@ def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> P
     broker.timers.every(SAVE_INTERVAL, parts.batches.persist)
     undo.callback(parts.stop)
     parts.start(reviving=broker.config.broker_role is not BrokerRole.SLAVE)
+    if broker.acting is not None:
+        timer.holds = parts.held_since
+        broker.acting.work.append(Work(parts.start_revival, parts.stop_revival))
+        broker.escape.woken.append(parts.wake_revival)
     return parts

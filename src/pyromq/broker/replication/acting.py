@@ -7,7 +7,7 @@ due is not delivered by both. It never appends to its log.
 
 import logging
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.members import Members
@@ -18,11 +18,11 @@ PATIENCE_MS = 30_000
 """How long it stands back for a master that announced itself and does not show up."""
 
 
-class MasterWork(Protocol):
+class Work(NamedTuple):
     """Something that only a master does, or who acts for it."""
 
-    def start(self) -> None: ...
-    def stop(self) -> None: ...
+    start: Callable[[], None]
+    stop: Callable[[], None]
 
 
 class Acting:
@@ -42,7 +42,7 @@ class Acting:
         self._hears_master = hears_master
         self._changed = changed
         self._stands_back_until = 0
-        self.work: list[MasterWork] = []
+        self.work: list[Work] = []
         self.active = False
         """Whether this slave serves consumers as their master."""
         self.working = False

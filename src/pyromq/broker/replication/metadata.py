@@ -143,6 +143,8 @@ class MasterTables:
 
     async def keep_deliveries(self) -> None:
         """The part that moves all the time, more often than the rest."""
+        if self._broker.offsets.unshared:
+            self._wake.set()
         if self.synced and self.address and self._broker.link is not None and self._broker.link.connected:
             with contextlib.suppress(PyroMQError):  # `keep` complains
                 await self.sync_deliveries()

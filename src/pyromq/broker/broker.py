@@ -45,6 +45,7 @@ from pyromq.broker.registration import Identity, Registration
 from pyromq.broker.replication.acting import Acting, Work
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.replication.following import follow_master, keep_members, may_act
+from pyromq.broker.replication.halves import HalvesAway
 from pyromq.broker.replication.master import ReplicationPort
 from pyromq.broker.replication.members import Members
 from pyromq.broker.replication.slave import MasterLink

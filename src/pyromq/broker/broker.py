@@ -434,11 +434,11 @@ class Broker:
         self.transactions = Transactions(config, store, halves, self.sender, self.durability, clock)
         self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock)
         self.timers.every(CHECK_TICK, self.check_back.tick)
-        return self.transactions
         if self.acting is not None:
             away = HalvesAway(halves, store, self.escape, clock)
             self.acting.work.append(Work(away.start, away.stop))
             self.timers.every(CHECK_TICK, away.tick)
+        return self.transactions
 
     def _begin_periodic_work(self) -> None:
         every, config = self.timers.every, self.config

@@ -79,10 +79,10 @@ class DeltaTarget(_Part):
 
 
 class IcebergTarget(_Part):
-    """An Iceberg table `namespace.table` in a catalog, by default one in an SQLite file in `warehouse`."""
+    """An Iceberg table `namespace.table`, data in the folder `warehouse`; the catalog by default a file there, too."""
 
     table: str
-    warehouse: str | None = None
+    warehouse: str
     catalog: dict[str, str] = {}
     name: str | None = None
 
@@ -263,8 +263,8 @@ def _check_sink(path: str, entry: SinkEntry) -> None:
             raise DefinitionError(f"{path}.target_file", str(error)) from None
     if isinstance(target, ParquetTarget | DeltaTarget) and not target.path:
         raise DefinitionError(f"{path}.path", "say which folder")
-    if isinstance(target, IcebergTarget) and not (target.warehouse or target.catalog):
-        raise DefinitionError(path, "an Iceberg table needs a warehouse folder or the properties of a catalog")
+    if isinstance(target, IcebergTarget) and not re.fullmatch(r"\w+(\.\w+)+", target.table):
+        raise DefinitionError(f"{path}.table", f"{target.table[:80]!r} is not namespace.table")
 
 
 def _check_topic(path: str, topic: str) -> None:

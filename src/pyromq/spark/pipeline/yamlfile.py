@@ -130,6 +130,6 @@ def _rooted(made: Definition, folder: Path) -> Definition:
     for _, _, target in made.targets:
         if isinstance(target, definitions.ParquetTarget | definitions.DeltaTarget):
             target.path = rooted(target.path)
-        elif isinstance(target, definitions.IcebergTarget) and target.warehouse is not None:
+        elif isinstance(target, definitions.IcebergTarget):
             target.warehouse = rooted(target.warehouse)
     return made

@@ -64,6 +64,17 @@ def read_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
     return Marks((even, odd))
 
 
+def peek_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
+    """The marks as they are, for tasks; a queue without any is looked at from its beginning. Raises as `read_marks`."""
+    even, odd = (committed(wire, target, name) for name in names)
+    return Marks(
+        (
+            {queue: even.get(queue, odd.get(queue, 0)) for queue in target.queues},
+            {queue: odd.get(queue, even.get(queue, 0)) for queue in target.queues},
+        )
+    )
+
+
 def move_marks(
     wire: Wire, target: Target, names: tuple[str, str], marks: Marks, batch: int, ends: dict[MessageQueue, int]
 ) -> None:

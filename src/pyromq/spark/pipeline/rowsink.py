@@ -1,0 +1,50 @@
+"""The sink of a pipeline as Spark knows it: all of its sinks behind one writer."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, DataSourceWriter
+from pyspark.sql.types import StructType
+
+from pyromq.spark.pipeline.plan import Plan, make_sinks
+from pyromq.spark.pipeline.rowsource import TASK
+from pyromq.spark.pipeline.state import State
+from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter, TaskMessage
+
+NAME = "pyromq-pipeline-sink"
+
+
+class PipelineSink(DataSource):
+    """Format of the runner's own; its options are the plan and, for a batch that a stream hands over, its number."""
+
+    @classmethod
+    def name(cls) -> str:
+        return NAME
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,  # noqa: ARG002 - Spark's signature
+        overwrite: bool,  # noqa: ARG002
+    ) -> DataSourceStreamArrowWriter:
+        plan = Plan.load(self.options["plan"])
+        kind = FastStreamWriter if plan.fast else FanOutStreamWriter
+        return kind(make_sinks(plan), plan.query, State(plan.state).report)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - Spark's signature
+        plan = Plan.load(self.options["plan"])
+        batch = int(self.options.get("batch", "0"))
+        return FanOutBatchWriter(make_sinks(plan), plan.query, State(plan.state).report, batch=batch)
+
+
+class FastStreamWriter(FanOutStreamWriter):
+    """The rows are written already; what comes here says where."""
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
+        return TaskMessage(
+            [
+                msgspec.msgpack.decode(task, type=list[bytes])
+                for batch in iterator
+                for task in batch.column(TASK).to_pylist()
+            ]
+        )

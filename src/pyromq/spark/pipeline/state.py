@@ -1,0 +1,121 @@
+"""What a pipeline keeps beside Spark's checkpoint, in its folder `pyromq`: who it is, its lock, its last batches.
+
+Everything is written whole or not at all. The identity is made once for a checkpoint and is what sinks know it by.
+"""
+
+import fcntl
+import os
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from pyromq.spark.errors import SparkError
+from pyromq.spark.sink.layout import write_durably
+
+FOLDER = "pyromq"
+KEPT_BATCHES = 1000
+
+
+class StateError(SparkError):
+    """The state of a pipeline cannot be used."""
+
+
+class Identity(msgspec.Struct, kw_only=True):
+    """Fixed with the first start: changing a number of partitions would change which row is which after a crash."""
+
+    query: str
+    pipeline: str
+    max_partitions: int
+    shuffle_partitions: int
+    created: float
+
+
+class BatchReport(msgspec.Struct, kw_only=True):
+    """What the sinks said about a batch."""
+
+    batch: int
+    rows: dict[str, int]
+    time: float
+
+
+class State:
+    """The folder of one pipeline."""
+
+    def __init__(self, checkpoint: str) -> None:
+        self.checkpoint = Path(checkpoint.removeprefix("file://"))
+        self.folder = self.checkpoint / FOLDER
+        self.plan = self.folder / "plan.json"
+        self.status = self.folder / "status.json"
+        self._batches = self.folder / "batches"
+        self._stop = self.folder / "stop"
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep everybody else out. Raises StateError when somebody is in."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / "lock").open("a+") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read(64).strip()
+                raise StateError(f"{self.checkpoint} is in use by another process ({holder})") from None
+            file.truncate(0)
+            file.write(f"pid {os.getpid()}")
+            file.flush()
+            yield
+
+    def identity(self, pipeline: str, *, max_partitions: int, shuffle_partitions: int) -> Identity:
+        """The one this checkpoint has, made now if it is new. Raises StateError for another pipeline's checkpoint."""
+        found = self.known_identity()
+        if found is None:
+            found = Identity(
+                query=str(uuid.uuid4()),
+                pipeline=pipeline,
+                max_partitions=max_partitions,
+                shuffle_partitions=shuffle_partitions,
+                created=time.time(),
+            )
+            write_durably(self.folder / "identity.json", msgspec.json.encode(found))
+        if found.pipeline != pipeline:
+            raise StateError(f"{self.checkpoint} belongs to pipeline {found.pipeline!r}, not to {pipeline!r}")
+        return found
+
+    def known_identity(self) -> Identity | None:
+        """None before the first start. Raises StateError when the file is damaged."""
+        path = self.folder / "identity.json"
+        if not path.exists():
+            return None
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Identity)
+        except msgspec.MsgspecError as error:
+            raise StateError(f"{path} is damaged: {error}") from None
+
+    def report(self, batch: int, rows: dict[str, int]) -> None:
+        """Note a batch that all sinks have committed; old notes go."""
+        made = BatchReport(batch=batch, rows=rows, time=time.time())
+        write_durably(self._batches / f"{batch:012d}.json", msgspec.json.encode(made))
+        (self._batches / f"{batch - KEPT_BATCHES:012d}.json").unlink(missing_ok=True)
+
+    def reported(self, batch: int) -> BatchReport | None:
+        path = self._batches / f"{batch:012d}.json"
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=BatchReport)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def ask_to_stop(self) -> None:
+        """No batch begins from now on; the one under way goes on."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._stop.touch()
+
+    def forget_stop(self) -> None:
+        self._stop.unlink(missing_ok=True)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stop.exists()

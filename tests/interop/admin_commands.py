@@ -103,21 +103,26 @@ LEFT_OUT = {
 
 
 @contextmanager
-def workload(cluster: Cluster, run: MqAdmin) -> Iterator[dict[str, str]]:
-    """Messages that were consumed, with the consumer still online; yields what the placeholders stand for."""
+def workload(cluster: Cluster, run: MqAdmin, suffix: str) -> Iterator[dict[str, str]]:
+    """Messages that were consumed, with the consumer still online; yields what the placeholders stand for.
+
+    The suffix keeps the instances of clients of several clusters in one process apart.
+    """
     for command in PREPARATION:
         run(*command.split())
     options: dict[str, Any] = {"namesrv": cluster.namesrv, "client_ip": "10.1.2.3"}
     inbox = Inbox()
     with ExitStack() as stack:
-        admin = stack.enter_context(Admin(instance_name="admin", **options))
+        admin = stack.enter_context(Admin(instance_name=f"admin{suffix}", **options))
         eventually("the queues", lambda: _has_queues(admin))
         first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
-        consumer = PushConsumer(GROUP, consume_from=first, persist_offset_interval=0.2, instance_name="c", **options)
+        consumer = PushConsumer(
+            GROUP, consume_from=first, persist_offset_interval=0.2, instance_name=f"c{suffix}", **options
+        )
         consumer.subscribe(TOPIC, "paid || shipped")
         consumer.listen(inbox.put)
         stack.enter_context(consumer)
-        producer = stack.enter_context(Producer(PRODUCER, instance_name="p", **options))
+        producer = stack.enter_context(Producer(PRODUCER, instance_name=f"p{suffix}", **options))
         results = [
             producer.send(
                 Message(TOPIC, b"body %d" % number, tags="paid" if number % 2 else "made", keys=[f"order-{number}"]),
@@ -132,7 +137,7 @@ def workload(cluster: Cluster, run: MqAdmin) -> Iterator[dict[str, str]]:
             "name": BROKER,
             "id": results[1].message_id,
             "offsetId": results[1].offset_message_id,
-            "client": "10.1.2.3@c",
+            "client": f"10.1.2.3@c{suffix}",
         }
 
 

@@ -79,10 +79,11 @@ def _run(kind: Callable[[Path], AbstractContextManager[Cluster]], folder: Path) 
     topics.write_text(json.dumps([{"topicName": "listed", "readQueueNums": 2, "writeQueueNums": 2, "perm": 6}]))
     groups.write_text(json.dumps([{"groupName": "listed", "retryMaxTimes": 3}]))
     exports.mkdir()
-    with kind(folder) as cluster, MqAdmin(cluster.namesrv, folder) as run, workload(cluster, run) as facts:
+    suffix = f"-{kind.__name__}"
+    with kind(folder) as cluster, MqAdmin(cluster.namesrv, folder) as run, workload(cluster, run, suffix) as facts:
         words = facts | {"topics": str(topics), "groups": str(groups), "folder": str(exports)}
         outputs = [(command, run(*(word.format(**words) for word in command.split()))) for command in COMMANDS]
-    return [(command, text.replace(str(folder), "<folder>")) for command, text in outputs]
+    return [(command, text.replace(str(folder), "<folder>").replace(suffix, "")) for command, text in outputs]
 
 
 def masked(name: str, text: str) -> list[str]:

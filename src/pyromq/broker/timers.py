@@ -44,8 +44,13 @@ class Timers:
                 if inspect.isawaitable(outcome):
                     await outcome
                 failing = False
-            except Exception:
+            except OSError as error:
                 # Once per streak: a full disk would otherwise fill the log as well.
+                if not failing:
+                    name = getattr(work, "__qualname__", work)
+                    log.warning("%s failed, trying again every %g s: %s", name, seconds, error)
+                failing = True
+            except Exception:
                 if not failing:
                     log.exception("%s failed, trying again every %g s", work, seconds)
                 failing = True

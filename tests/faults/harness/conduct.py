@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import signal
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -52,6 +53,7 @@ class _Conductor:
         self._recorder = recorder
         self._events: list[AnyEvent] = []
         self._tail = Tail(cluster.history)
+        self._machines: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     async def run(self) -> Outcome:
         await self._observer.set_up()
@@ -78,8 +80,13 @@ class _Conductor:
         return Outcome(self._schedule, history, violations, settled_in)
 
     async def _act(self, number: int, act: Act) -> None:
-        fault = act.fault
+        """One fault; it waits for the one before of the same machine, which may take long to be made good."""
         await asyncio.sleep(act.at)
+        async with self._machines[act.fault.machine]:
+            await self._inflict(number, act)
+
+    async def _inflict(self, number: int, act: Act) -> None:
+        fault = act.fault
         event = Began(number=number, kind=fault.kind, text=fault.text, brokers=fault.brokers)
         if fault.kind == "clock":
             event.clock, event.step = fault.brokers[0], int(fault.value * 1e9)

@@ -85,7 +85,7 @@ class _Pipe:
 
     def pump(self) -> None:
         """Pass on whatever may go."""
-        if self.sink is None or self.link.cut:
+        if self.sink is None or self.sink.is_closing() or self.link.cut:
             self._throttle()
             return
         now = self._loop.time()

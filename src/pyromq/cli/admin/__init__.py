@@ -23,6 +23,7 @@ SUBJECTS = (
     "pyromq.cli.admin.replication",
     "pyromq.cli.admin.exports",
     "pyromq.cli.admin.deadletters",
+    "pyromq.cli.admin.users",
 )
 
 

@@ -19,6 +19,7 @@ REASONS = {
     "checkRocksdbCqWriteProgress": ROCKSDB,
     "exportPopRecord": ROCKSDB,
     "dumpCompactionLog": "PyroMQ has no compacted topics",
+    "copyUser": "PyroMQ gives out no secrets: create the user on the other broker with the secret you know",
     "updateStaticTopic": STATIC,
     "remappingStaticTopic": STATIC,
 }

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-from tests.faults.harness.machine import OFFSET, set_clock
+from tests.faults.harness.machine import set_state
 from tests.faults.harness.network import Machine, Network
 
 ROOT = Path(__file__).parents[3]
@@ -65,11 +65,11 @@ class Process:
     def __init__(self, machine: Machine, folder: Path, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self.machine = machine
         self.log = folder / f"{machine.name}.log"
-        self.clock = folder / f"{machine.name}.clock"
-        self.clock.write_bytes(OFFSET.pack(0))
+        self.state = folder / f"{machine.name}.state"
+        set_state(self.state)
         self._arguments = arguments
         self._environ = dict(os.environ) | dict(environ)
-        self._environ |= {"MACHINE_ADDRESS": machine.own, "MACHINE_CLOCK": str(self.clock)}
+        self._environ |= {"MACHINE_ADDRESS": machine.own, "MACHINE_STATE": str(self.state)}
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -120,10 +120,6 @@ class Process:
         except TimeoutError:
             await self.kill()
             return None
-
-    def step_clock(self, offset: int) -> None:
-        """Let its clock be ahead by so many nanoseconds."""
-        set_clock(self.clock, offset)
 
 
 class Cluster:

@@ -25,7 +25,7 @@ E = TypeVar("E", bound=Event)
 
 
 class Subscribed(Event):
-    """A group reads a topic from its beginning; `mode` is concurrent, orderly or pop."""
+    """A group reads a topic from its beginning; `mode` is concurrent, orderly, pop or pull."""
 
     group: str
     topic: str

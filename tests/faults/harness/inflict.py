@@ -7,6 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.faults.harness.cluster import Cluster
+from tests.faults.harness.machine import set_state
 from tests.faults.harness.schedule import Fault
 
 BALLAST = "ballast"
@@ -42,8 +43,10 @@ async def begin(cluster: Cluster, fault: Fault) -> None:
         case "full":
             if cluster.can_be_filled(fault.machine):
                 await asyncio.to_thread(_fill, cluster.disk(fault.machine) / BALLAST)
+            else:
+                set_state(process.state, full=True)
         case "clock":
-            process.step_clock(int(fault.value * 1e9))
+            set_state(process.state, ahead=int(fault.value * 1e9))
         case unknown:
             raise ValueError(unknown)
 
@@ -58,8 +61,9 @@ async def end(cluster: Cluster, fault: Fault) -> None:
             process.signal(signal.SIGCONT)
         case "full":
             (cluster.disk(fault.machine) / BALLAST).unlink(missing_ok=True)
+            set_state(process.state)
         case "clock":
-            process.step_clock(0)
+            set_state(process.state)
         case _:
             cluster.network.heal({fault.machine}, set(fault.others))
 

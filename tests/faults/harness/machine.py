@@ -1,12 +1,14 @@
-"""Runs a module as if on a machine of its own: connections come from its address, and its wall clock can be set.
+"""Runs a module as if on a machine of its own: connections come from its address, its wall clock and disk can be set.
 
-    MACHINE_ADDRESS=127.9.9.1 MACHINE_CLOCK=file python -m tests.faults.harness.machine pyromq broker …
+    MACHINE_ADDRESS=127.9.9.1 MACHINE_STATE=file python -m tests.faults.harness.machine pyromq broker …
 
-The clock's file holds nanoseconds, eight bytes, by which this machine's clock is ahead of the true one. Only the wall
-clock jumps; the monotonic one does not, as on a real machine.
+The file holds by how many nanoseconds this machine's clock is ahead of the true one, and whether its disk is full. Only
+the wall clock jumps; the monotonic one does not, as on a real machine. A full disk gives files no more blocks; that is
+for machines without a disk of their own, which can be filled for real.
 """
 
 import asyncio
+import errno
 import mmap
 import os
 import runpy
@@ -18,7 +20,7 @@ from typing import Any
 
 import uvloop
 
-OFFSET = struct.Struct("=q")
+STATE = struct.Struct("=q?")
 
 
 class Loop(uvloop.Loop):
@@ -29,23 +31,29 @@ class Loop(uvloop.Loop):
         return await super().create_connection(*arguments, **options)
 
 
-def set_clock(file: Path, offset: int) -> None:
-    """Let the clock of the machine with this file be ahead by so many nanoseconds. Seen at once."""
-    with file.open("r+b") as opened:
-        opened.write(OFFSET.pack(offset))
+def set_state(file: Path, *, ahead: int = 0, full: bool = False) -> None:
+    """Let the machine with this file have such a clock and disk. Seen at once."""
+    with file.open("r+b" if file.exists() else "wb") as opened:
+        opened.write(STATE.pack(ahead, full))
 
 
-def follow_clock(file: Path) -> None:
-    """Make this process' wall clock the machine's."""
+def follow_state(file: Path) -> None:
+    """Make this process' wall clock and disk the machine's."""
     with file.open("rb") as opened:
-        page = mmap.mmap(opened.fileno(), OFFSET.size, prot=mmap.PROT_READ)
-    true_ns = time.time_ns
+        page = mmap.mmap(opened.fileno(), STATE.size, prot=mmap.PROT_READ)
+    true_ns, true_fallocate = time.time_ns, os.posix_fallocate
 
     def time_ns() -> int:
-        return true_ns() + int(OFFSET.unpack(page)[0])
+        return true_ns() + int(STATE.unpack(page)[0])
+
+    def posix_fallocate(descriptor: int, offset: int, length: int, /) -> None:
+        if STATE.unpack(page)[1]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        true_fallocate(descriptor, offset, length)
 
     time.time_ns = time_ns
     time.time = lambda: time_ns() / 1e9
+    os.posix_fallocate = posix_fallocate
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -53,7 +61,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 
 def main() -> None:
-    follow_clock(Path(os.environ["MACHINE_CLOCK"]))
+    follow_state(Path(os.environ["MACHINE_STATE"]))
     uvloop.new_event_loop = new_event_loop  # type: ignore[assignment]  # a kind of it
     module = sys.argv[1]
     del sys.argv[0]

@@ -15,7 +15,7 @@ from pyromq.protocol.record import decode_records
 from pyromq.remoting import Client
 from tests.faults.harness.cluster import BROKERS, MASTERS, SLAVES, Cluster
 from tests.faults.harness.history import Found, Position
-from tests.faults.harness.workload import GROUPS, QUEUES, name_in
+from tests.faults.harness.workload import GROUPS, QUEUES, TOPICS, name_in
 
 TIMEOUT = 10.0
 LOOK_AGAIN = 0.1
@@ -46,8 +46,9 @@ class Observer:
         async with Admin(namesrv=self._cluster.name_servers) as admin:
             while set((await admin.cluster_info()).broker_addr_table) != set(BROKERS):  # noqa: ASYNC110
                 await asyncio.sleep(LOOK_AGAIN)
+            for topic in TOPICS:
+                await admin.create_topic(topic, queues=QUEUES, cluster="DefaultCluster")
             for group in GROUPS:
-                await admin.create_topic(group.topic, queues=QUEUES, cluster="DefaultCluster")
                 await admin.create_group(group.name, cluster="DefaultCluster")
                 if group.mode == "pop":
                     await admin.set_request_mode(
@@ -87,7 +88,7 @@ class Observer:
 
     @staticmethod
     def _queues() -> Iterator[tuple[str, int]]:
-        return ((group.topic, queue) for group in GROUPS for queue in range(QUEUES))
+        return ((topic, queue) for topic in TOPICS for queue in range(QUEUES))
 
     async def _read(self, name: str, topic: str, queue: int) -> list[Found]:
         found: list[Found] = []

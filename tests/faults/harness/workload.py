@@ -18,7 +18,7 @@ QUEUES = 2
 
 
 class Group(NamedTuple):
-    """Who reads a topic, and how: concurrent, orderly or pop."""
+    """Who reads a topic, and how: concurrent, orderly, pop or pull."""
 
     name: str
     topic: str
@@ -27,11 +27,13 @@ class Group(NamedTuple):
 
 GROUPS = (
     Group("plain-group", "plain", "concurrent"),
+    Group("pulling-group", "plain", "pull"),
     Group("delayed-group", "delayed", "concurrent"),
     Group("transactions-group", "transactions", "concurrent"),
     Group("ordered-group", "ordered", "orderly"),
     Group("popped-group", "popped", "pop"),
 )
+TOPICS = tuple(dict.fromkeys(group.topic for group in GROUPS))
 TIMES = {
     "poll_name_server_interval": 1.0,
     "heartbeat_interval": 1.0,

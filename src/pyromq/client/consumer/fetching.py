@@ -93,13 +93,29 @@ class Fetcher:
         self._group = group
         self._broker_id = broker_id
         self._suggested: dict[MessageQueue, int] = {}
+        self._without_lite: set[str] = set()
+        """Addresses of brokers that know no lite pulls, as those before 5.0."""
         self.filter_hooks: list[FilterHook] = []
         self.class_filters: ClassFilters | None = None
 
     async def fetch(self, request: PullRequest) -> PullResult:
         """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
-        queue = request.queue
         broker, address, flags = await self._target(request)
+        lite = request.lite and address not in self._without_lite
+        response = await self._call(request, broker, address, flags, lite=lite)
+        if lite and response.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            self._without_lite.add(address)
+            lite = False
+            response = await self._call(request, broker, address, flags, lite=lite)
+        status = _STATUS.get(response.code)
+        if status is None:
+            if request.subscription.class_filter_mode and self.class_filters is not None:
+                self.class_filters.failed(request.queue.topic, address)
+            raise BrokerError(response.code, response.remark, broker=broker, request=_code(lite).name)
+        return self._result(request, status, response)
+
+    async def _call(self, request: PullRequest, broker: str, address: str, flags: int, *, lite: bool) -> Command:
+        queue = request.queue
         header = PullMessageHeader(
             consumer_group=self._group,
             topic=queue.topic,
@@ -107,7 +123,7 @@ class Fetcher:
             queue_offset=request.offset,
             max_msg_nums=request.max_messages,
             max_msg_bytes=request.max_bytes,
-            sys_flag=flags,
+            sys_flag=flags if lite else flags & ~LITE,
             commit_offset=request.commit or 0,
             suspend_timeout_millis=int(request.suspend * 1000),
             subscription=request.subscription.sub_string if request.with_subscription else None,
@@ -115,15 +131,7 @@ class Fetcher:
             expression_type=str(request.subscription.expression_type),
             bname=broker,
         )
-        code = RequestCode.LITE_PULL_MESSAGE if request.lite else RequestCode.PULL_MESSAGE
-        command = Command.request(code, header)
-        response = await self._instance.call(address, command, request.timeout)
-        status = _STATUS.get(response.code)
-        if status is None:
-            if request.subscription.class_filter_mode and self.class_filters is not None:
-                self.class_filters.failed(queue.topic, address)
-            raise BrokerError(response.code, response.remark, broker=broker, request=command.name)
-        return self._result(request, status, response)
+        return await self._instance.call(address, Command.request(_code(lite), header), request.timeout)
 
     def forget(self, queue: MessageQueue) -> None:
         """What the broker last suggested for a queue that is no longer pulled."""
@@ -195,3 +203,7 @@ class Fetcher:
             message.broker_name = queue.broker_name
             message.queue_id = queue.queue_id
         return wanted
+
+
+def _code(lite: bool) -> RequestCode:
+    return RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE

@@ -4,8 +4,6 @@ Invariant: a source that cannot be read any more keeps what it said last; nobody
 """
 
 import logging
-import time
-from collections.abc import Callable
 
 from pyromq.auth.access import Access, Credentials, User, UserType
 from pyromq.auth.errors import AuthError
@@ -14,18 +12,15 @@ from pyromq.auth.store import AccessStore
 
 log = logging.getLogger(__name__)
 
-LOOK_INTERVAL = 0.2
-
 
 class Directory:
-    """`access` is the picture now. `refresh` looks for changed files; call it every few seconds. `clock`: seconds."""
+    """`access` is the picture now. `refresh` looks for changed files; call it every few seconds."""
 
     def __init__(
         self,
         store: AccessStore,
         plain: PlainAcl | None = None,
         inner: Credentials | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.store = store
         self.plain = plain
@@ -33,8 +28,6 @@ class Directory:
         if inner is not None:
             user = User(inner.access_key, inner.secret_key, UserType.SUPER)
             self._inner = Access({user.name: user})
-        self._clock = clock
-        self._looked_at = clock()
         self._failing = ""
         self.access = Access()
         self.merge()
@@ -54,10 +47,7 @@ class Directory:
             log.info("users and rules were read again: %d users", len(self.access.users))
 
     def look_again(self) -> bool:
-        """`refresh` for somebody who is not known, unless that was done a moment ago; whether there is news."""
-        if self._clock() - self._looked_at < LOOK_INTERVAL:
-            return False
-        self._looked_at = self._clock()
+        """`refresh` before somebody is turned away; whether there is news."""
         before = self.access
         self.refresh()
         return self.access is not before

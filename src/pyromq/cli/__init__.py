@@ -24,6 +24,7 @@ COMMANDS = {
         "pyromq.cli.admin",
         Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
     ),
+    "cert": ("pyromq.cli.cert", Listing("Make certificates for development.", TOOLS)),
     "demo": (
         "pyromq.cli.demo",
         Listing("Produce, store and consume a stream of orders on an embedded cluster, then check the books.", TOOLS),

@@ -21,6 +21,9 @@ def standalone(
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server; 0 takes a free one.")] = 9876,
     broker_port: Annotated[int, typer.Option(help="Port of the broker; 0 takes a free one.")] = 10911,
     http_port: Annotated[int, typer.Option(help="Port of /metrics and /health; 0 takes a free one, -1 none.")] = 8090,
+    auth: Annotated[
+        bool, typer.Option("--auth", help="Serve only what rules allow users; make the first with admin createUser.")
+    ] = False,
     insecure: Annotated[bool, typer.Option("--insecure", help="Allow a wider bind without authentication.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one line of JSON with addresses, once ready.")] = False,
     log_level: logs.Level = logs.LogLevel.INFO,
@@ -32,7 +35,13 @@ def standalone(
     """
     logs.configure(log_level, log_format)
     server = Standalone(
-        data, host=host, namesrv_port=namesrv_port, broker_port=broker_port, http_port=http_port, insecure=insecure
+        data,
+        host=host,
+        namesrv_port=namesrv_port,
+        broker_port=broker_port,
+        http_port=http_port,
+        insecure=insecure,
+        settings={"authentication_enabled": "true", "authorization_enabled": "true"} if auth else None,
     )
 
     def announce() -> None:
@@ -46,6 +55,10 @@ def standalone(
             typer.echo(jsonlib.dumps(facts))
             return
         typer.echo(f"Ready. Clients connect to {server.namesrv_address} (broker {server.broker_address}).")
+        if auth:
+            typer.echo(
+                f"Users are in {data / 'auth'}; add one: pyromq admin createUser -u NAME --folder {data / 'auth'}"
+            )
         if server.http_address:
             typer.echo(f"Metrics at http://{server.http_address}/metrics. Data in {data.absolute()}. Ctrl-C stops.")
 

@@ -20,11 +20,22 @@ COMMANDS = {
     ),
     "namesrv": ("pyromq.cli.namesrv", Listing("Run a name server until SIGTERM or SIGINT.", SERVERS)),
     "broker": ("pyromq.cli.broker", Listing("Run a broker until SIGTERM or SIGINT.", SERVERS)),
+    "send": (
+        "pyromq.cli.send",
+        Listing("Send messages from files, standard input or the command line.", TOOLS),
+    ),
+    "consume": (
+        "pyromq.cli.consume",
+        Listing("Print the messages of a topic, and those that follow until Ctrl-C.", TOOLS),
+    ),
     "admin": (
         "pyromq.cli.admin",
         Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
     ),
-    "cert": ("pyromq.cli.cert", Listing("Make certificates for development.", TOOLS)),
+    "cert": (
+        "pyromq.cli.cert",
+        Listing("Make certificates for development: an authority, and what it signs for servers and clients.", TOOLS),
+    ),
     "demo": (
         "pyromq.cli.demo",
         Listing("Produce, store and consume a stream of orders on an embedded cluster, then check the books.", TOOLS),

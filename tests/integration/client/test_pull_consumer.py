@@ -144,6 +144,18 @@ async def test_manual_commits(tmp_path: Path) -> None:
 
 
 @asyncio_test
+async def test_closing_does_not_take_a_commit_back(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as server:
+        await fill(server.namesrv_address, *numbers(10))
+        async with pull(server.namesrv_address) as consumer:  # with automatic commits, of which none is due yet
+            consumer.subscribe("T")
+            assert await read(consumer, 10) == numbers(10)
+            await consumer.commit()
+        async with pull(server.namesrv_address) as consumer:
+            assert await consumer.committed(Q0) == 10
+
+
+@asyncio_test
 async def test_assigned_queues(tmp_path: Path) -> None:
     async with standalone(tmp_path) as server:
         await fill(server.namesrv_address, b"x", queues=4)

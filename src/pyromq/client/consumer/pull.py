@@ -235,6 +235,8 @@ class PullConsumer(PlainPulls):
             wanted = {self._wire_queue(queue): offset for queue, offset in offsets.items()}
         else:
             queues = list(reading.lanes) if offsets is None else [self._wire_queue(queue) for queue in offsets]
+            for lane in (reading.lanes[queue] for queue in queues if queue in reading.lanes):
+                lane.finish()  # or the next automatic commit would take it back
             wanted = reading.positions(queues, lambda lane: lane.position)
         for queue, offset in wanted.items():
             self._offsets.update(queue, offset)

@@ -189,8 +189,13 @@ class Round:
         with PullConsumer(GROUP, consume_from=first, auto_commit=False, **self._options) as consumer:
             consumer.subscribe(TOPIC)
             got = 0
-            while got < 25:
-                got += len(consumer.poll(5.0))
+
+            def enough() -> bool:
+                nonlocal got
+                got += len(consumer.poll(1.0))
+                return got >= 25
+
+            eventually("messages to commit", enough)
             consumer.commit()
             return {queue: consumer.committed(queue) for queue in consumer.assignment()}
 

@@ -26,7 +26,8 @@ def offsets(stage: Stage) -> None:
     assert eventually("the last offset", lambda: admin.max_offset(queue) == 10)
     assert admin.min_offset(queue) == 0
     assert admin.search_offset(queue, 0) == 0
-    assert admin.search_offset(queue, time.time_ns() // 1_000_000 + 60_000) == 10
+    # After everything: 4.9 answers with the last message, 5.x with the next.
+    assert admin.search_offset(queue, time.time_ns() // 1_000_000 + 60_000) in (9, 10)
     assert admin.earliest_store_time(queue) > 0
     assert len(admin.topic_stats(stage.topic).offset_table) == 4
 
@@ -37,7 +38,12 @@ def offset_reset(stage: Stage) -> None:
         producer.send(stage.message(body))
     inbox = stage.collect()
     inbox.wait(20)
-    assert len(stage.admin().reset_offsets(stage.group, stage.topic, 0)) == 4
+    admin = stage.admin()
+    # 4.9 resets only what was committed before.
+    eventually(
+        "all offsets", lambda: all(admin.consumer_offset(stage.group, queue) for queue in admin.queues(stage.topic))
+    )
+    assert len(admin.reset_offsets(stage.group, stage.topic, 0)) == 4
     inbox.wait(40)
     assert inbox.bodies == sorted(names("m", 20) * 2)
 

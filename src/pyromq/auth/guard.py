@@ -66,7 +66,7 @@ class Guard:
         self._authorization = authorization
         self._audit = audit
         self._rates = rates
-        self._failures = failures
+        self.failures = failures
         self._look_again = look_again
         self._decided_for: Access | None = None
         self._allowed: set[tuple[str, str, Kind, str, int]] = set()
@@ -94,7 +94,7 @@ class Guard:
         if access is not self._decided_for:
             self._allowed.clear()
             self._decided_for = access
-        if connection.is_stranger and self._failures is not None and not self._failures.has(host):
+        if connection.is_stranger and self.failures is not None and not self.failures.has(host):
             self.stats.limited += 1
             raise Busy("too many failed attempts from this address: try again later")
         user = self._authenticate(request, access, host)
@@ -130,8 +130,8 @@ class Guard:
         else:
             reason = "unknown user" if user is None else "user disabled, or not from this address"
         self.stats.unauthenticated += 1
-        if self._failures is not None:
-            self._failures.take(host)
+        if self.failures is not None:
+            self.failures.take(host)
         raise Denied(NOT_KNOWN if key else NO_KEY, reason)
 
     def _authorize(self, user: User, need: Need, access: Access, host: str) -> None:

@@ -171,6 +171,11 @@ class Broker:
         return str(self._address)
 
     @property
+    def request_codes(self) -> frozenset[int]:
+        """What it serves, once started."""
+        return frozenset(self._handlers)
+
+    @property
     def http_address(self) -> str | None:
         """Where metrics and health are served, None when they are not."""
         return str(self._http_address) if self._http_address is not None else None

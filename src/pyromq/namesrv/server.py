@@ -51,7 +51,7 @@ class NameServer:
         self._address: Address | None = None
         self._notifier: MemberNotifier | None = None
         self._scan_timer: asyncio.TimerHandle | None = None
-        self._gate: Gate | None = None
+        self.gate: Gate | None = None
 
     @property
     def address(self) -> str:
@@ -59,6 +59,11 @@ class NameServer:
         if self._address is None:
             raise RuntimeError("the name server has not been started")
         return str(self._address)
+
+    @property
+    def request_codes(self) -> frozenset[int]:
+        """What it serves."""
+        return frozenset(self._handlers())
 
     @property
     def port(self) -> int:
@@ -78,7 +83,7 @@ class NameServer:
         tls = config.server_tls()
         await asyncio.to_thread(self.kv.load)
         folder, scene = config.kv_config_path.parent / "auth", Scene(config.cluster_name)
-        self._gate = await asyncio.to_thread(config.gate, folder, scene, wall_clock)
+        self.gate = await asyncio.to_thread(config.gate, folder, scene, wall_clock)
         server = Server(self._handlers(), limits=config.limits(), tls=tls, strangers=config.is_authenticated)
         try:
             self._address = await server.listen(config.host, config.listen_port)
@@ -101,9 +106,9 @@ class NameServer:
         if server is not None:
             await server.stop(STOP_GRACE)
             log.info("name server stopped")
-        if self._gate is not None:
-            self._gate.close()
-            self._gate = None
+        if self.gate is not None:
+            self.gate.close()
+            self.gate = None
 
     def scan(self) -> None:
         """Remove brokers that fell silent and close their connections; runs by itself."""
@@ -122,7 +127,7 @@ class NameServer:
             **TopicHandlers(config, routes).table(),
             **ConfigHandlers(config).table(),
         }
-        return handlers if self._gate is None else self._gate.table(handlers | self._gate.handlers())
+        return handlers if self.gate is None else self.gate.table(handlers | self.gate.handlers())
 
     def _tell(self, changes: Iterable[GroupChange]) -> None:
         if self._notifier is not None and self.config.notify_min_broker_id_changed:
@@ -135,7 +140,7 @@ class NameServer:
     def _on_scan_timer(self) -> None:
         try:
             self.scan()
-            if self._gate is not None:
-                self._gate.tick()
+            if self.gate is not None:
+                self.gate.tick()
         finally:
             self._schedule_scan()

@@ -49,5 +49,7 @@ class BatchReader(DataSourceReader):
         return start, finish
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
-        return reading.read(partition, self._options, self._shape)
+        # Without any partition Spark reads one all the same, and calls it None.
+        return (
+            reading.read(partition, self._options, self._shape) if isinstance(partition, QueuePartition) else iter(())
+        )

@@ -35,7 +35,7 @@ from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import RouteError
 from pyromq.spark.layout import walk
 from pyromq.spark.offsets import Positions
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.sourceoptions import Fallback, SourceOptions
 from pyromq.spark.wire import Wire, succeeded
 
 log = logging.getLogger(__name__)
@@ -80,6 +80,10 @@ class Cluster:
         self._addresses: dict[str, dict[int, str]] = {}
         self._endpoints: dict[MessageQueue, str] = {}
         self._silent: set[str] = set()
+
+    @property
+    def group_fallback(self) -> Fallback:
+        return self.options.group_fallback
 
     def patiently(self, ask: Callable[[], R]) -> R:
         """Try until it works or the time for offsets is over. Raises what the last attempt raised."""
@@ -189,13 +193,13 @@ class Cluster:
             lambda answer: answer.header(SearchOffsetByTimestampResponseHeader).offset,
         )
 
-    def committed(self, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        """What a group has committed, -1 where nothing, of the queues whose brokers answer."""
+    def of_group(self, queues: Sequence[MessageQueue]) -> Positions:
+        """What the group has committed, -1 where nothing, of the queues whose brokers answer."""
         return self._offsets(
             queues,
             RequestCode.QUERY_CONSUMER_OFFSET,
             lambda queue: QueryConsumerOffsetHeader(
-                consumer_group=self.wrapped(group),
+                consumer_group=self.wrapped(self.options.reading_group),
                 topic=self.wrapped(queue.topic),
                 queue_id=queue.queue_id,
                 set_zero_if_not_found=False,
@@ -208,13 +212,13 @@ class Cluster:
             also=(ResponseCode.QUERY_NOT_FOUND,),
         )
 
-    def commit(self, group: str, positions: Mapping[MessageQueue, int]) -> Positions:
-        """Commit offsets, best effort; returns what was taken."""
+    def commit(self, positions: Mapping[MessageQueue, int]) -> Positions:
+        """Commit offsets of the group, best effort; returns what was taken."""
         return self._offsets(
             list(positions),
             RequestCode.UPDATE_CONSUMER_OFFSET,
             lambda queue: UpdateConsumerOffsetHeader(
-                consumer_group=self.wrapped(group),
+                consumer_group=self.wrapped(self.options.reading_group),
                 topic=self.wrapped(queue.topic),
                 queue_id=queue.queue_id,
                 commit_offset=positions[queue],

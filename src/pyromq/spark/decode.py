@@ -89,6 +89,20 @@ def decode(buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment
     return _Decoding(buffer, starts, segments, spec).rows()
 
 
+def topics_of(buffer: bytes | memoryview, starts: Longs) -> list[str]:
+    """The topic of each record; "" for what is none."""
+    data = np.frombuffer(buffer, np.uint8)
+    kinds = shapes(data, starts)
+    found = [""] * len(starts)
+    for kind in np.unique(kinds):
+        rows = np.flatnonzero(kinds == kind)
+        layout, _ = locate(data, starts[rows], int(kind))
+        topics = text(gather(data, layout.topic_at, layout.topic_end)).to_pylist()
+        for row, topic in zip(rows.tolist(), topics, strict=True):
+            found[row] = topic
+    return found
+
+
 class _Decoding:
     """One call of `decode`."""
 

@@ -1,16 +1,20 @@
 """The task's side of both sources: ranges in, record batches out."""
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.protocol import namespace
+from pyromq.spark.errors import OptionError
+from pyromq.spark.log import ranges as files
+from pyromq.spark.log.storefiles import StoreFiles, store_paths
 from pyromq.spark.offsets import Range
 from pyromq.spark.partition import QueuePartition
 from pyromq.spark.planning import plan
 from pyromq.spark.pull import Puller, cached_cluster
 from pyromq.spark.rows import Shape
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.sourceoptions import FilterType, ReadMode, SourceOptions
 
 
 def partitions(ranges: Sequence[Range], options: SourceOptions) -> list[QueuePartition]:
@@ -28,4 +32,33 @@ def partitions(ranges: Sequence[Range], options: SourceOptions) -> list[QueuePar
 
 def read(partition: QueuePartition, options: SourceOptions, shape: Shape) -> Iterator[pa.RecordBatch]:
     """The rows of one task. Raises ReadError, DataLossError or BadRecordError."""
-    yield from Puller(options, cached_cluster(options)).batches(partition.ranges, shape)
+    left = partition.ranges
+    if options.read_mode is not ReadMode.PULL:
+        left = yield from _from_files(partition.ranges, options, shape)
+    if left:
+        yield from Puller(options, cached_cluster(options)).batches(left, shape)
+
+
+def _from_files(
+    ranges: Sequence[Range], options: SourceOptions, shape: Shape
+) -> Generator[pa.RecordBatch, None, tuple[Range, ...]]:
+    """What the files hold; returns what is left for the brokers: above all, entries that are not in files yet."""
+    paths = store_paths(options.store_path or "", "storePath")
+    left = []
+    for wanted in ranges:
+        path = paths.get(wanted.broker) or paths.get("")
+        topic = namespace.wrap(options.namespace or "", wanted.topic)
+        try:
+            if path is None or options.filter_type is FilterType.SQL92:
+                raise OptionError(f"storePath names no directory of broker {wanted.broker}")  # noqa: TRY301 - see below
+            store = StoreFiles(path)
+            part = files.covered(store, wanted, topic)
+        except OptionError:
+            if options.read_mode is ReadMode.LOG:
+                raise
+            left.append(wanted)
+            continue
+        yield from files.batches(store, part, shape, tags=options.wanted_tags, wire_topic=topic)
+        if part.end < wanted.end:
+            left.append(wanted._replace(start=part.end))
+    return tuple(left)

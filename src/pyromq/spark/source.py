@@ -15,6 +15,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
+    from pyromq.spark.log.options import LogOptions
     from pyromq.spark.rows import Shape
     from pyromq.spark.sourceoptions import SourceOptions
 
@@ -72,3 +73,36 @@ class RocketMQSource(DataSource):
         from pyromq.spark.sourceoptions import SourceOptions  # noqa: PLC0415 - see above
 
         return read_options(SourceOptions, self.options)
+
+
+class RocketMQLogSource(DataSource):
+    """Format `rocketmq-log`: the files of a store, without a broker.
+
+    >>> spark.read.format("rocketmq-log").option("topic", "orders").load("/data/store")
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-log"
+
+    def schema(self) -> str:
+        from pyromq.spark.rows import schema_ddl  # noqa: PLC0415 - see above
+
+        return schema_ddl(self._log_options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
+
+        from pyromq.spark.log.reader import LogReader  # noqa: PLC0415 - see above
+        from pyromq.spark.rows import Shape  # noqa: PLC0415 - see above
+
+        options = self._log_options()
+        skip = options.corrupt_records == "skip"
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        return LogReader(options, Shape.plan(options, arrow, tags=options.wanted_tags, skip_corrupt=skip))
+
+    def _log_options(self) -> "LogOptions":
+        from pyromq.spark.log.options import LogOptions  # noqa: PLC0415 - see above
+        from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
+
+        return read_options(LogOptions, self.options)

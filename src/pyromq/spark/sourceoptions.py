@@ -212,6 +212,8 @@ class SourceOptions(SelectionOptions):
             raise OptionError("includeRetryTopic and startingOffsets=group need a group")
         if self.read_mode is not ReadMode.PULL and self.store_path is None:
             raise OptionError(f"readMode={self.read_mode} needs storePath")
+        if self.read_mode is ReadMode.LOG and self.filter_type is FilterType.SQL92:
+            raise OptionError("only brokers know SQL92 filters: say readMode=pull, or filter the rows in Spark")
         _ = self.max_delay
 
 

@@ -1,17 +1,31 @@
 """Where a query begins, and where a batch ends: words, offsets, times and groups become one offset for each queue."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import OptionError, RouteError
 from pyromq.spark.offsets import EARLIEST, LATEST, Bounds, Positions
-from pyromq.spark.sourceoptions import Fallback, instant, queue_offsets
+from pyromq.spark.sourceoptions import Fallback, SelectionOptions, instant, queue_offsets
 
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
+R = TypeVar("R")
 
 
-def begin(cluster: Cluster, queues: Sequence[MessageQueue], bounds: Bounds, *, default: str) -> Positions:
+class Offsets(Protocol):
+    """Who knows offsets: brokers, or the files of stores."""
+
+    @property
+    def options(self) -> SelectionOptions: ...
+    @property
+    def group_fallback(self) -> Fallback: ...
+    def patiently(self, ask: Callable[[], R]) -> R: ...
+    def bounds(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]: ...
+    def by_time(self, times: Mapping[MessageQueue, int]) -> Positions: ...
+    def of_group(self, queues: Sequence[MessageQueue]) -> Positions: ...
+
+
+def begin(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds, *, default: str) -> Positions:
     """The first offset to read of each queue. Times win over offsets. Raises OptionError or RouteError."""
     options = cluster.options
     times = _times(options.starting_timestamp, options.starting_offsets_by_timestamp, queues, "starting")
@@ -29,7 +43,7 @@ def begin(cluster: Cluster, queues: Sequence[MessageQueue], bounds: Bounds, *, d
     return positions
 
 
-def finish(cluster: Cluster, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
+def finish(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
     """The offset at which a batch ends in each queue. Raises OptionError or RouteError."""
     options = cluster.options
     times = _times(options.ending_timestamp, options.ending_offsets_by_timestamp, queues, "ending")
@@ -42,7 +56,7 @@ def finish(cluster: Cluster, queues: Sequence[MessageQueue], bounds: Bounds) -> 
     return positions | {queue: _meant(given.get(queue, LATEST), bounds[queue]) for queue in rest}
 
 
-def by_time(cluster: Cluster, times: Positions, bounds: Bounds, fallback: Fallback) -> Positions:
+def by_time(cluster: Offsets, times: Positions, bounds: Bounds, fallback: Fallback) -> Positions:
     """The first offset stored at or after a time; behind the last message, the fallback."""
     if not times:
         return {}
@@ -55,7 +69,7 @@ def by_time(cluster: Cluster, times: Positions, bounds: Bounds, fallback: Fallba
 
 
 def complete(
-    cluster: Cluster, queues: Sequence[MessageQueue], ask: Callable[[], dict[MessageQueue, int]]
+    cluster: Offsets, queues: Sequence[MessageQueue], ask: Callable[[], dict[MessageQueue, int]]
 ) -> dict[MessageQueue, int]:
     """An answer about every queue. Raises RouteError when some broker does not give one in time."""
 
@@ -69,7 +83,7 @@ def complete(
     return cluster.patiently(once)
 
 
-def all_bounds(cluster: Cluster, queues: Sequence[MessageQueue]) -> Bounds:
+def all_bounds(cluster: Offsets, queues: Sequence[MessageQueue]) -> Bounds:
     """The bounds of every queue. Raises RouteError when some broker does not answer in time."""
     bounds: dict[MessageQueue, tuple[int, int]] = {}
 
@@ -81,11 +95,9 @@ def all_bounds(cluster: Cluster, queues: Sequence[MessageQueue]) -> Bounds:
     return bounds
 
 
-def _of_group(cluster: Cluster, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
-    group = cluster.options.group
-    assert group is not None  # noqa: S101 - the options were checked
-    committed = complete(cluster, queues, lambda: cluster.committed(group, queues))
-    otherwise = WORDS[cluster.options.group_fallback]
+def _of_group(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
+    committed = complete(cluster, queues, lambda: cluster.of_group(queues))
+    otherwise = WORDS[cluster.group_fallback]
     return {queue: offset if offset >= 0 else _meant(otherwise, bounds[queue]) for queue, offset in committed.items()}
 
 

@@ -161,7 +161,7 @@ class Tracker:
             return
         self._commit_after = self._clock() + self._options.group_commit_interval_ms / 1000
         try:
-            taken = self._cluster.commit(group, changed)
+            taken = self._cluster.commit(changed)
         except (*FAULTS, BrokerError) as error:
             log.warning("offsets of group %s were not committed: %s", group, error)
             return

@@ -12,7 +12,7 @@ from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
 from pyromq.spark.offsets import Offset, Range, losses, ranges
 from pyromq.spark.options import read_options
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.sourceoptions import Fallback, SourceOptions
 from pyromq.spark.tracking import Tracker
 from pyromq.spark.waiting import Waiter
 
@@ -68,10 +68,14 @@ class Tables:
     def by_time(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         return {queue: self.times[queue] for queue in times}
 
-    def committed(self, _group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
+    @property
+    def group_fallback(self) -> Fallback:
+        return self.options.group_fallback
+
+    def of_group(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         return {queue: self.group.get(queue, -1) for queue in queues}
 
-    def commit(self, _group: str, positions: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def commit(self, positions: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
         if self.fault:
             raise self.fault
         self.group |= positions

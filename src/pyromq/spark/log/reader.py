@@ -1,0 +1,124 @@
+"""`spark.read.format("rocketmq-log")`: plans over the files of stores, and the tasks that read them."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pyromq.protocol import namespace
+from pyromq.spark import starting
+from pyromq.spark.decode import Segment, topics_of
+from pyromq.spark.errors import ReadError
+from pyromq.spark.log import ranges as files
+from pyromq.spark.log.options import LogOptions
+from pyromq.spark.log.storefiles import StoreFiles, is_hidden, store_paths
+from pyromq.spark.log.storeoffsets import StoreOffsets
+from pyromq.spark.log.walking import walk_file
+from pyromq.spark.offsets import Range
+from pyromq.spark.planning import plan
+from pyromq.spark.rows import Shape
+from pyromq.spark.sourceoptions import CorruptRecords
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Part of one log file, to be walked."""
+
+    broker: str
+    root: Path
+    start: int
+    begin: int
+    end: int
+
+
+class LogPartition(InputPartition):
+    """What one task reads: ranges of queues, or a stretch of a log."""
+
+    def __init__(self, ranges: tuple[Range, ...] = (), stretch: Stretch | None = None) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+        self.stretch = stretch
+
+
+class LogReader(DataSourceReader):
+    """A bounded read of stores."""
+
+    def __init__(self, options: LogOptions, shape: Shape) -> None:
+        self._options = options
+        self._shape = shape
+
+    def _stores(self) -> dict[str, StoreFiles]:
+        return {broker: StoreFiles(path) for broker, path in store_paths(self._options.path or "", "path").items()}
+
+    def partitions(self) -> Sequence[InputPartition]:
+        stores = self._stores()
+        if self._options.is_walk:
+            return [LogPartition(stretch=each) for each in self._stretches(stores)]
+        offsets = StoreOffsets(self._options, stores)
+        queues = offsets.queues()
+        if not queues and self._options.topic_names:
+            raise ReadError(f"no store has {', '.join(self._options.topic_names)}")
+        bounds = offsets.bounds(queues)
+        begin = starting.begin(offsets, queues, bounds, default="earliest")
+        end = starting.finish(offsets, queues, bounds)
+        wanted = []
+        for queue, start in begin.items():
+            low, high = bounds[queue]
+            key = (queue.topic, queue.broker_name, queue.queue_id)
+            wanted.append(Range(*key, max(start, low), min(end[queue], high)))
+        rows = max(1, int(self._options.max_bytes_per_partition / offsets.mean_size(wanted)))
+        total = sum(max(each.messages, 0) for each in wanted)
+        tasks = os.cpu_count() or 1
+        limit = rows if total > rows * tasks else None
+        return [
+            LogPartition(group)
+            for group in plan(wanted, max_partitions=max(tasks, -(-total // rows)), max_records=limit)
+        ]
+
+    def _stretches(self, stores: Mapping[str, StoreFiles]) -> Iterator[Stretch]:
+        step = self._options.max_bytes_per_partition
+        for broker, store in stores.items():
+            for file in store.log_files():
+                for begin in range(file.start, file.start + file.size, step):
+                    yield Stretch(broker, store.root, file.start, begin, min(begin + step, file.start + file.size))
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        if not isinstance(partition, LogPartition):
+            return  # without any partition Spark reads one all the same, and calls it None
+        stores = self._stores()
+        if partition.stretch is not None:
+            yield from self._walk(stores[partition.stretch.broker], partition.stretch)
+        for each in partition.ranges:
+            topic = namespace.wrap(self._options.namespace or "", each.topic)
+            yield from files.batches(
+                stores[each.broker], each, self._shape, tags=self._options.wanted_tags, wire_topic=topic
+            )
+
+    def _walk(self, store: StoreFiles, stretch: Stretch) -> Iterator[pa.RecordBatch]:
+        found = store.log_files()
+        file = next((each for each in found if each.start == stretch.start), None)
+        if file is None:
+            raise ReadError(f"the log file {stretch.start:020d} of {store.root} was deleted before it was read")
+        skip = self._options.corrupt_records is CorruptRecords.SKIP
+        known: dict[str, bool] = {"": True}  # damaged: for the decoder to tell
+        for window in walk_file(file, stretch.begin, stretch.end, is_last=file is found[-1], skip_corrupt=skip):
+            topics = topics_of(window.buffer, window.starts)
+            known |= {topic: self._is_wanted(topic) for topic in set(topics) - known.keys()}
+            kept = window.starts[np.array([known[topic] for topic in topics], np.bool_)]
+            for begin in range(0, len(kept), files.ROWS):
+                starts = kept[begin : begin + files.ROWS]
+                batch = self._shape.batch(window.buffer, starts, [Segment(len(starts), None, stretch.broker)])
+                if batch.num_rows:
+                    yield batch
+
+    def _is_wanted(self, topic: str) -> bool:
+        """Whether a topic, by its name in the log, is among those to read."""
+        bare = namespace.unwrap(topic, self._options.namespace) if self._options.namespace else topic
+        if self._options.topic_names:
+            return bare in self._options.topic_names
+        return not is_hidden(topic) and re.fullmatch(self._options.topics_pattern or ".*", bare) is not None

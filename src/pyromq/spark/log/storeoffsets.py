@@ -1,0 +1,95 @@
+"""Offsets as the files of stores tell them, in the place of brokers; see `starting.Offsets`."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from pyromq.config import options as options_of
+from pyromq.protocol import namespace
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.cluster import Cluster
+from pyromq.spark.errors import OptionError
+from pyromq.spark.log.options import LogOptions
+from pyromq.spark.log.storefiles import StoreFiles
+from pyromq.spark.offsets import Positions, Range
+from pyromq.spark.options import ConnectionOptions
+from pyromq.spark.sourceoptions import Fallback, SourceOptions
+
+R = TypeVar("R")
+SAMPLE = 256
+
+
+class StoreOffsets:
+    """Queues, bounds and times of some stores by the name of their broker."""
+
+    def __init__(self, options: LogOptions, stores: Mapping[str, StoreFiles]) -> None:
+        self.options = options
+        self.stores = stores
+        self.group_fallback = Fallback.EARLIEST
+
+    def patiently(self, ask: Callable[[], R]) -> R:
+        return ask()
+
+    def of_group(self, queues: Sequence[MessageQueue]) -> Positions:
+        raise OptionError(f"files know nothing of groups ({len(queues)} queues)")
+
+    def topics(self, store: StoreFiles) -> list[str]:
+        """The topics to read of one store, by the user's name."""
+        if self.options.topic_names:
+            return self.options.topic_names
+        prefix = f"{self.options.namespace}%" if self.options.namespace else ""
+        pattern = re.compile(self.options.topics_pattern or ".*")
+        bare = [topic.removeprefix(prefix) for topic in store.topics() if topic.startswith(prefix)]
+        return [topic for topic in bare if pattern.fullmatch(topic)]
+
+    def wire(self, topic: str) -> str:
+        return namespace.wrap(self.options.namespace or "", topic)
+
+    def queues(self) -> list[MessageQueue]:
+        return sorted(
+            MessageQueue(topic, broker, queue.queue_id)
+            for broker, store in self.stores.items()
+            for topic in self.topics(store)
+            for queue in store.queues(self.wire(topic))
+        )
+
+    def bounds(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
+        found = {}
+        for queue in queues:
+            store = self.stores[queue.broker_name]
+            found[queue] = store.bounds(store.queue(self.wire(queue.topic), queue.queue_id))
+        return self._published(found)
+
+    def _published(self, found: dict[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, tuple[int, int]]:
+        """Not beyond what a living broker shows to its consumers, where one can be asked."""
+        if not self.options.name_server:
+            return found
+        shared = {name: getattr(self.options, name) for name in options_of(ConnectionOptions)}
+        cluster = Cluster(SourceOptions(**shared, topics=",".join({queue.topic for queue in found})))
+        try:
+            known = cluster.bounds(cluster.queues())
+        finally:
+            cluster.wire.close()
+        return {
+            queue: (low, min(high, known[queue][1]) if queue in known else high) for queue, (low, high) in found.items()
+        }
+
+    def by_time(self, times: Mapping[MessageQueue, int]) -> Positions:
+        found = {}
+        for queue, millis in times.items():
+            store = self.stores[queue.broker_name]
+            found[queue] = store.by_time(store.queue(self.wire(queue.topic), queue.queue_id), millis)
+        return found
+
+    def mean_size(self, ranges: Sequence[Range]) -> float:
+        """Bytes of a record, by a sample of each range."""
+        total = count = 0.0
+        for each in ranges:
+            queue = self.stores[each.broker].queue(self.wire(each.topic), each.queue)
+            sizes = queue.entries(each.start, min(each.end, each.start + SAMPLE))["size"]
+            weight = each.messages / max(len(sizes), 1)
+            total += float(sizes.astype(np.int64).sum()) * weight
+            count += each.messages
+        return total / count if count else 1.0

@@ -4,16 +4,16 @@ A plain send goes through `_serve` top to bottom. Kinds of messages that need mo
 which sees the message before it is stored and may rewrite or refuse it.
 """
 
-import asyncio
 import random
 from collections.abc import Callable
 from functools import partial
+from typing import Final
 
 from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.stats import BrokerStats, Stat
+from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import Topics
 from pyromq.protocol import names, sysflag
 from pyromq.protocol.bodies import TopicConfig, TopicFilterType
@@ -25,7 +25,8 @@ from pyromq.protocol.host import pack_host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
 from pyromq.protocol.recall import RecallHandle, encode_recall_handle
-from pyromq.remoting import Answer, Connection, Handler
+from pyromq.protocol.sendreply import SendReplies
+from pyromq.remoting import Answer, Connection, Deferred, Frames, Handler
 from pyromq.store import BrokerRole, MessageStore, PutMessage, PutResult, PutStatus
 
 CODE_OF_STATUS = {
@@ -44,6 +45,10 @@ CODE_OF_STATUS = {
 Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 """Sees a message whose topic or properties mark it as special, before it is stored; may rewrite it or raise Refused."""
 
+_BATCH = RequestCode.SEND_BATCH_MESSAGE
+_PUT_OK = PutStatus.PUT_OK
+_PREPARED: Final[str] = Property.TRANSACTION_PREPARED
+_UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
 _OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 
@@ -91,33 +96,61 @@ class Sender:
 
     def _serve(
         self, header_class: type[SendMessageHeader], request: Command, connection: Connection
-    ) -> Answer | asyncio.Future[Answer]:
+    ) -> Answer | Deferred:
         started = self._clock()
         header = request.header(header_class)
         topic = self.check(header, started)
         message = self.message(header, request, topic, connection)
-        if self._needs_replicas and self._durability.too_few_replicas(message.property_map or {}):
-            raise Refused(
-                ResponseCode.SYSTEM_ERROR,
-                f"{PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH.name}: too few slaves are connected and near enough for "
-                "inSyncReplicas; the message is not stored, try another broker",
-            )
-        queue_id = message.queue_id
-        batch = header.batch or request.code == RequestCode.SEND_BATCH_MESSAGE
-        if batch:
+        queue_id, properties = message.queue_id, message.property_map or {}
+        if header.batch or request.code == _BATCH:
             self._check_batch(header.topic)
             result = self._store.put_batch(message)
         else:
-            if self.steps and (header.topic[0] == "%" or Property.TRANSACTION_PREPARED in (message.property_map or ())):
+            if header.topic[0] == "%" or _PREPARED in properties:
                 for step in self.steps:
                     step(header, message, request)
+                properties = message.property_map or {}
             result = self._store.put(message)
-        if not result.stored:
+        if result.status is not _PUT_OK and not result.stored:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
-        self.count(message.topic, result)
+        self._stats.add_put(message.topic, self._config.broker_cluster_name, result.count, result.size)
+        unique_key = properties.get(_UNIQUE_KEY)
+        answer: Frames
+        if unique_key is not None and not request.serialization and message.topic != names.TIMER_TOPIC:
+            answer = self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
+        else:
+            answer = request.reply(ResponseCode.SUCCESS, self._header(message, queue_id, result))
+        if self._durability.needed(properties):
+            later = Deferred()
+            settle = partial(self._settle, later, answer, started, request, message, queue_id, result)
+            self._durability.wait(result, settle)
+            return later
+        self._store.stats.put_took(result.store_timestamp - started)
+        return answer
+
+    def _settle(
+        self,
+        later: Deferred,
+        answer: Frames,
+        started: int,
+        request: Command,
+        message: PutMessage,
+        queue_id: int,
+        result: PutResult,
+        status: PutStatus,
+    ) -> None:
+        """The message is as safe as it was asked to be, or the wait for that is over."""
+        self._store.stats.put_took(self._clock() - started)
+        if status is not _PUT_OK:
+            header = self._header(message, queue_id, result)
+            answer = request.reply(CODE_OF_STATUS[status], header, remark=status.name)
+        later.answer(answer)
+
+    def _header(self, message: PutMessage, queue_id: int, result: PutResult) -> SendMessageResponseHeader:
+        """What is said about a stored message, in the form that says everything."""
         properties = message.property_map or {}
-        answer = SendMessageResponseHeader(
+        return SendMessageResponseHeader(
             msg_id=result.message_id,
             queue_id=queue_id,
             queue_offset=result.queue_offset,
@@ -126,26 +159,6 @@ class Sender:
             msg_region=self._config.region_id,
             trace_on=self._config.trace_on,
         )
-        if self._durability.needed(properties):
-            later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            self._durability.wait(result, partial(self._answer, request, later, answer, started))
-            return later
-        self._store.stats.put_took(self._clock() - started)
-        return request.reply(ResponseCode.SUCCESS, answer)
-
-    def _answer(
-        self,
-        request: Command,
-        later: asyncio.Future[Answer],
-        answer: SendMessageResponseHeader,
-        started: int,
-        status: PutStatus,
-    ) -> None:
-        """The message is as safe as it was asked to be, or the wait for that is over."""
-        self._store.stats.put_took(self._clock() - started)
-        if not later.done():
-            remark = None if status is PutStatus.PUT_OK else status.name
-            later.set_result(request.reply(CODE_OF_STATUS[status], answer, remark=remark))
 
     def _recall_handle(self, properties: dict[str, str]) -> str | None:
         """With which a producer can take a timed message back; none for retries."""
@@ -192,9 +205,7 @@ class Sender:
 
     def count(self, topic: str, result: PutResult) -> None:
         """Statistics of a stored message or batch."""
-        self._stats.add(Stat.TOPIC_PUT_NUMS, topic, result.count, result.count)
-        self._stats.add(Stat.TOPIC_PUT_SIZE, topic, result.size)
-        self._stats.add(Stat.BROKER_PUT_NUMS, self._config.broker_cluster_name, result.count, result.count)
+        self._stats.add_put(topic, self._config.broker_cluster_name, result.count, result.size)
 
     def _create(self, header: SendMessageHeader) -> TopicConfig:
         unit = bool(header.unit_mode)
@@ -266,6 +277,7 @@ class Sender:
             Property.CLUSTER: config.broker_cluster_name,
         }
         self._suffix = encode_properties(self._added)
+        self._replies = SendReplies(config.region_id, trace_on=config.trace_on)
 
     @staticmethod
     def _check_batch(topic: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 
 from pyromq.broker.errors import Refused
 from pyromq.protocol.command import Command
-from pyromq.remoting import Answer, Connection, Handler
+from pyromq.remoting import Answer, Connection, Deferred, Handler
 
 
 def guarded(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
@@ -30,7 +30,7 @@ def _guard(handler: Handler) -> Handler:
 
         return serve_later
 
-    def serve(request: Command, connection: Connection) -> Answer | Awaitable[Answer]:
+    def serve(request: Command, connection: Connection) -> Answer | Deferred | Awaitable[Answer]:
         try:
             return handler(request, connection)
         except Refused as refused:

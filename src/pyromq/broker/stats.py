@@ -55,14 +55,34 @@ class BrokerStats:
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
         self._items: dict[tuple[str, str], _Item] = {}
+        self._puts: dict[tuple[str, str], tuple[_Item, _Item, _Item]] = {}
 
     def add(self, stat: Stat, key: str, amount: int = 1, times: int = 1) -> None:
         """Count `amount` for the key."""
+        item = self._items.get((stat, key)) or self._item(stat, key)
+        item.total += amount
+        item.times += times
+
+    def add_put(self, topic: str, cluster: str, count: int, size: int) -> None:
+        """Count messages that were stored, for their topic and for all of them."""
+        items = self._puts.get((topic, cluster))
+        if items is None:
+            kinds = (Stat.TOPIC_PUT_NUMS, topic), (Stat.TOPIC_PUT_SIZE, topic), (Stat.BROKER_PUT_NUMS, cluster)
+            number, volume, everything = (self._item(*kind) for kind in kinds)
+            items = self._puts[topic, cluster] = (number, volume, everything)
+        number, volume, everything = items
+        number.total += count
+        number.times += count
+        volume.total += size
+        volume.times += 1
+        everything.total += count
+        everything.times += count
+
+    def _item(self, stat: Stat, key: str) -> _Item:
         item = self._items.get((stat, key))
         if item is None:
             item = self._items[stat, key] = _Item(self._clock())
-        item.total += amount
-        item.times += times
+        return item
 
     def total(self, stat: Stat, key: str) -> int:
         """Everything counted for the key since the broker started."""
@@ -99,6 +119,7 @@ class BrokerStats:
                 item.used = now
             elif now - item.used > UNUSED_AFTER_MS:
                 del self._items[key]
+                self._puts.clear()
                 continue
             point = (now, item.total, item.times)
             item.minute.append(point)
@@ -111,6 +132,7 @@ class BrokerStats:
         """Drop the counters whose key matches, for a topic or group that was deleted."""
         for stat, key in [item for item in self._items if matches(item[1])]:
             del self._items[stat, key]
+        self._puts.clear()
 
     def _figures(self, item: _Item, samples: deque[tuple[int, int, int]]) -> BrokerStatsItem:
         since, total, times = samples[0]

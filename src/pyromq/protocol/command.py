@@ -11,7 +11,7 @@ import msgspec
 
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.errors import HeaderError
-from pyromq.protocol.headers.base import Header, decode_header, decode_json, encode_header, header_text
+from pyromq.protocol.headers.base import Header, decode_header, encode_header, header_text, json_reader
 from pyromq.protocol.language import Language
 from pyromq.protocol.versions import CURRENT
 
@@ -29,6 +29,7 @@ class Serialization(IntEnum):
 
 
 H = TypeVar("H", bound=Header)
+_Raw = msgspec.Raw
 Body = bytes | bytearray | memoryview
 
 
@@ -109,8 +110,9 @@ class Command(msgspec.Struct, eq=False, gc=False):
 
     def header(self, cls: type[H]) -> H:
         """The typed header. Raises HeaderError, with field, header and code, when the fields do not fit."""
-        if type(self.fields) is msgspec.Raw:
-            header = decode_json(cls, self.fields)
+        fields = self.fields
+        if type(fields) is _Raw:
+            header: H | None = json_reader(cls)(fields)
             if header is not None:
                 return header
         try:

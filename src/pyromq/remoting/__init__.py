@@ -3,6 +3,7 @@
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
+from pyromq.remoting.deferred import Deferred
 from pyromq.remoting.endpoint import Answer, ConnectionListener, Handler
 from pyromq.remoting.errors import (
     AddressError,
@@ -18,6 +19,7 @@ from pyromq.remoting.errors import (
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.nameservers import NameServers
+from pyromq.remoting.outbox import Frames
 from pyromq.remoting.rates import TokenBuckets
 from pyromq.remoting.server import Server
 from pyromq.remoting.socks import SocksProxies, SocksProxy
@@ -35,6 +37,8 @@ __all__ = [
     "Connection",
     "ConnectionListener",
     "ConnectionLost",
+    "Deferred",
+    "Frames",
     "Handler",
     "Limits",
     "NameServers",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyromq.protocol.command import Command
 from pyromq.remoting.calls import Calls
+from pyromq.remoting.deferred import Deferred
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.rates import TokenBuckets
 from pyromq.remoting.stats import Stats
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 Answer = Command | bytes | list[bytes | memoryview] | None
 """A response, whole frames already encoded (one buffer or several), or nothing."""
 
-Handler = Callable[[Command, "Connection"], Answer | Awaitable[Answer]]
-"""A plain function that answers a request at once, or returns a future or coroutine when it must wait.
+Handler = Callable[[Command, "Connection"], Answer | Deferred | Awaitable[Answer]]
+"""A plain function that answers a request at once, or returns a `Deferred`, future or coroutine when it must wait.
 
 None means no answer now: there is none, or it comes later through `connection.send(request.reply(...))`; such
 requests are not counted as in flight, so who holds them must bound them, and a server that stops does not wait. What a

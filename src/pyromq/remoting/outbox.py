@@ -55,6 +55,10 @@ class Outbox:
 
     def put(self, frames: Frames) -> None:
         """Queue frames. Raises HeaderError for a command that has no form on the wire."""
+        if type(frames) is bytes:
+            self._pieces.append(frames)
+            self.size += len(frames)
+            return
         if isinstance(frames, Command):
             body = frames.body
             small = len(body) <= JOIN_MAX

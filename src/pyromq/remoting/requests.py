@@ -13,6 +13,7 @@ from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.versions import V5_3_1
+from pyromq.remoting.deferred import Deferred
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, logger
 from pyromq.remoting.outbox import Frames
 
@@ -68,7 +69,7 @@ class Requests:
         else:
             stats.requests += 1
         handler = self._handlers.get(command.code)
-        answer: Answer | Awaitable[Answer] = None
+        answer: Answer | Deferred | Awaitable[Answer] = None
         if handler is None:
             stats.unsupported += 1
             answer = command.reply(
@@ -86,7 +87,11 @@ class Requests:
                 answer = self._fault(command, fault)
         if answer is None:
             return
-        if not isinstance(answer, READY):
+        if type(answer) is bytes:
+            if not oneway:
+                self._connection.send(answer)
+                stats.responses += 1
+        elif not isinstance(answer, READY):
             self._await(command, size, answer)
         elif not oneway:
             self._answer(command, answer)
@@ -106,7 +111,11 @@ class Requests:
         stats.busy += 1
         return command.reply(ResponseCode.SYSTEM_BUSY, remark=f"{BUSY}: {reason}; try again later")
 
-    def _await(self, command: Command, size: int, awaitable: Awaitable[Answer]) -> None:
+    def _await(self, command: Command, size: int, awaitable: Awaitable[Answer] | Deferred) -> None:
+        if type(awaitable) is Deferred:
+            self._accept(size)
+            awaitable.when_answered(partial(self._on_deferred, command, size))
+            return
         if asyncio.isfuture(awaitable):
             future = cast("asyncio.Future[Answer]", awaitable)
         elif asyncio.iscoroutine(awaitable):
@@ -115,9 +124,7 @@ class Requests:
             fault = TypeError(f"the handler returned {type(awaitable).__name__}, which is no answer")
             self._answer(command, self._fault(command, fault))
             return
-        self.in_flight += 1
-        self.bytes_in_flight += size
-        self._endpoint.accept(size)
+        self._accept(size)
         future.add_done_callback(partial(self._on_answer, command, size))
 
     def _on_answer(self, command: Command, size: int, future: "asyncio.Future[Answer]") -> None:
@@ -130,6 +137,18 @@ class Requests:
             answer = future.result()
         if answer is not None:
             self._answer(command, answer)
+        self._finish(size)
+
+    def _on_deferred(self, command: Command, size: int, answer: Frames) -> None:
+        self._answer(command, answer)
+        self._finish(size)
+
+    def _accept(self, size: int) -> None:
+        self.in_flight += 1
+        self.bytes_in_flight += size
+        self._endpoint.accept(size)
+
+    def _finish(self, size: int) -> None:
         was_full = self.full
         self.in_flight -= 1
         self.bytes_in_flight -= size

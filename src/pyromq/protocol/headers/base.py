@@ -1,7 +1,7 @@
 """What all typed headers share: the base struct, its field types, and the way to and from ext fields.
 
 On the wire a header is flattened into the `extFields` of a command, every value as text. Clients disagree about the
-details (raw numbers, nulls, `TRUE`), so decoding has two roads that end in the same value: `decode_json` puts JSON text
+details (raw numbers, nulls, `TRUE`), so decoding has two roads that end in the same value: `json_reader` puts JSON text
 straight into the struct, and whatever that refuses goes through `decode_header`, which reads field by field and knows
 how to say what is wrong.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from operator import attrgetter
-from typing import Annotated, TypeVar, cast
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -63,8 +63,6 @@ class _Field(msgspec.Struct, frozen=True):
 class _Layout(msgspec.Struct, frozen=True):
     fields: tuple[_Field, ...]
     wire_names: tuple[str, ...]
-    from_json: Callable[[msgspec.Raw], Header]
-    booleans: Callable[[Header], tuple[bool | None, ...]]
 
 
 _KINDS: dict[type[inspect.Type], type] = {
@@ -88,18 +86,7 @@ def _layout(cls: type[Header]) -> _Layout:
     info = inspect.type_info(cls)
     assert isinstance(info, inspect.StructType)  # noqa: S101 - tells the type checker what every Header is
     fields = tuple(_describe(field) for field in info.fields)
-    booleans = [field.name for field in fields if field.kind is bool]
-    return _Layout(
-        fields,
-        tuple(field.wire_name for field in fields),
-        msgspec.json.Decoder(cls, strict=False).decode,
-        # Naming the first one twice makes the getter return a tuple even when there is only one.
-        attrgetter(booleans[0], *booleans) if booleans else _no_booleans,
-    )
-
-
-def _no_booleans(header: Header) -> tuple[bool | None, ...]:  # noqa: ARG001 - stands in for a getter
-    return ()
+    return _Layout(fields, tuple(field.wire_name for field in fields))
 
 
 def header_text(value: str | float) -> str:
@@ -158,12 +145,20 @@ def decode_header(cls: type[H], ext: Mapping[str, str]) -> H:
     return cls(**dict(_values(cls, ext)))
 
 
-def decode_json(cls: type[H], ext: msgspec.Raw) -> H | None:
-    """Read a header straight out of the JSON text of its ext fields, None when only `decode_header` can tell."""
-    layout = _layout(cls)
-    try:
-        header = layout.from_json(ext)
-    except (ValueError, RecursionError):
-        return None
-    # msgspec also takes 1 for true, Java only the word.
-    return None if True in layout.booleans(header) else cast("H", header)
+@cache
+def json_reader(cls: type[H]) -> Callable[[msgspec.Raw], H | None]:
+    """Reads a header straight out of the JSON text of its ext fields; None when only `decode_header` can tell."""
+    decode = msgspec.json.Decoder(cls, strict=False).decode
+    booleans = [field.name for field in _layout(cls).fields if field.kind is bool]
+    # Naming the first one twice makes the getter return a tuple even when there is only one.
+    said = attrgetter(booleans[0], *booleans) if booleans else None
+
+    def read(ext: msgspec.Raw) -> H | None:
+        try:
+            header = decode(ext)
+        except (ValueError, RecursionError):
+            return None
+        # msgspec also takes 1 for true, Java only the word.
+        return header if said is None or not any(said(header)) else None
+
+    return read

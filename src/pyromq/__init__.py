@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from pyromq.client.transaction import TransactionListener
     from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
     from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
+    from pyromq.remoting.tls import ClientTls
 
 __all__ = [
     "Admin",
@@ -54,6 +55,7 @@ __all__ = [
     "ByMachineRoom",
     "ClientConfig",
     "ClientError",
+    "ClientTls",
     "ConcurrentContext",
     "ConsistentHash",
     "ConsumeFromWhere",
@@ -123,6 +125,7 @@ _HOMES = {
     "pyromq.client.results": ("LocalTransactionState", "SendResult", "SendStatus", "TransactionSendResult"),
     "pyromq.client.transaction": ("TransactionListener",),
     "pyromq.protocol.message": ("Message", "MessageQueue", "ReceivedMessage"),
+    "pyromq.remoting.tls": ("ClientTls",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

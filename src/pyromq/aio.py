@@ -34,6 +34,7 @@ from pyromq.client.transaction import TransactionListener, TransactionProducer
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
+from pyromq.remoting.tls import ClientTls
 
 __all__ = [
     "Admin",
@@ -45,6 +46,7 @@ __all__ = [
     "ByMachineRoom",
     "ClientConfig",
     "ClientError",
+    "ClientTls",
     "ConcurrentContext",
     "ConsistentHash",
     "ConsumeFromWhere",

@@ -103,23 +103,39 @@ def environment_options(environ: Mapping[str, str]) -> dict[str, Any]:
         except (ValueError, msgspec.MsgspecError) as error:
             raise ClientError(f"environment variable {variable}={text!r} cannot be read: {error}") from error
     if _boolean(environ.get("TLS_ENABLE", "")):
-        options["tls"] = _tls(environ)
+        options["tls"] = _tls(_tls_settings(environ))
     options.update(_credentials(environ))
     return options
 
 
-def _tls(environ: Mapping[str, str]) -> object:
+def _tls_settings(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables, with what the properties file that `tls.config.file` names says over them."""
+    from pyromq.protocol import javaproperties  # noqa: PLC0415 - wanted only when there is such a file
+    from pyromq.protocol.errors import ProtocolError  # noqa: PLC0415
+
+    path = environ.get("TLS_CONFIG_FILE")
+    if not path:
+        return environ
+    try:
+        found = javaproperties.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, ProtocolError) as error:
+        raise ClientError(f"TLS settings {path} (TLS_CONFIG_FILE) cannot be read: {error}") from error
+    return {**environ, **{key.upper().replace(".", "_"): text for key, text in found.items()}}
+
+
+def _tls(settings: Mapping[str, str]) -> object:
+    """Servers are verified unless somebody says otherwise, which is the reverse of Apache's client."""
     from pyromq.remoting.tls import ClientTls  # noqa: PLC0415 - loads ssl, wanted only here
 
-    if _boolean(environ.get("TLS_TEST_MODE_ENABLE", "true")):
+    if _boolean(settings.get("TLS_TEST_MODE_ENABLE", "false")):
         return ClientTls(verify=False)
     return ClientTls(
-        verify=_boolean(environ.get("TLS_CLIENT_AUTHSERVER", "")),
-        check_hostname=False,
-        ca=environ.get("TLS_CLIENT_TRUSTCERTPATH"),
-        certificate=environ.get("TLS_CLIENT_CERTPATH"),
-        key=environ.get("TLS_CLIENT_KEYPATH"),
-        key_password=environ.get("TLS_CLIENT_KEYPASSWORD"),
+        verify=_boolean(settings.get("TLS_CLIENT_AUTHSERVER", "true")),
+        check_hostname=_boolean(settings.get("TLS_CLIENT_CHECKHOSTNAME", "true")),
+        ca=settings.get("TLS_CLIENT_TRUSTCERTPATH") or None,
+        certificate=settings.get("TLS_CLIENT_CERTPATH") or None,
+        key=settings.get("TLS_CLIENT_KEYPATH") or None,
+        key_password=settings.get("TLS_CLIENT_KEYPASSWORD") or None,
     )
 
 

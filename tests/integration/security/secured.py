@@ -47,6 +47,11 @@ def users(path: Path, **rules: list[Entry]) -> AccessStore:
     return store
 
 
+def options(credentials: Credentials) -> dict[str, Any]:
+    """For clients that are to sign."""
+    return {"access_key": credentials.access_key, "secret_key": credentials.secret_key}
+
+
 class Signer:
     """A raw client of one address that signs with these credentials, or does not sign at all."""
 

@@ -13,17 +13,13 @@ from pyromq.auth.rules import Action, PolicyType, Resource
 from pyromq.auth.store import AccessStore
 from pyromq.protocol.bodies import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from tests.integration.security.secured import ALICE, BOB, ROOT, Signer, rule, run, secured, users
+from tests.integration.security.secured import ALICE, BOB, ROOT, Signer, options, rule, run, secured, users
 
 PUB, SUB = Action.PUB, Action.SUB
 RULES = {
     "alice": [rule("Topic:orders", PUB), rule("Topic:TBW102", PUB)],
     "bob": [rule("Topic:orders", SUB), rule("Group:readers", SUB)],
 }
-
-
-def options(credentials: Credentials) -> dict[str, Any]:
-    return {"access_key": credentials.access_key, "secret_key": credentials.secret_key}
 
 
 async def answered(signer: Signer, code: ResponseCode) -> None:

@@ -4,10 +4,12 @@ Each command is one module with a Typer `app`; it is imported when the command i
 not pay for a large one.
 """
 
-from typing import Any
+import logging
+from typing import Annotated, Any
 
 import typer
 
+from pyromq.cli import logs
 from pyromq.cli.lazy import LazyGroup, Listing, load_app
 
 SERVERS = "Servers"
@@ -31,6 +33,10 @@ COMMANDS = {
     "admin": (
         "pyromq.cli.admin",
         Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
+    ),
+    "bench": (
+        "pyromq.cli.bench",
+        Listing("Put load on a cluster: the options of RocketMQ's own benchmark scripts.", TOOLS),
     ),
     "cert": (
         "pyromq.cli.cert",
@@ -64,8 +70,15 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=F
 
 
 @app.callback()
-def root() -> None:
+def root(
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what clients do, on standard error.")] = False,
+) -> None:
     """RocketMQ in Python: servers, clients and tools."""
+    if verbose:
+        logs.configure(logs.LogLevel.INFO, logs.LogFormat.TEXT)
+    else:
+        # Tools say themselves what went wrong, in one line; servers configure their logging.
+        logging.getLogger("pyromq").addHandler(logging.NullHandler())
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ def run(server: Server, announce: Callable[[], None]) -> None:
     for example, is said in one line.
     """
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_run(server, announce))
     except (PyroMQError, OSError) as error:
         fail(str(error))
@@ -46,7 +46,8 @@ async def _run(server: Server, announce: Callable[[], None]) -> None:
         await server.stop()
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop where it exists."""
     if sys.platform == "win32":
         return None
     try:

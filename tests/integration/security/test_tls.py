@@ -140,7 +140,7 @@ def test_a_slave_follows_over_tls_with_the_servers_credentials_and_nobody_else_d
             slave = Broker(BrokerConfig.load(flags=flags | AUTH | server_settings(files) | inner))
             await slave.start()
             try:
-                    tls = ClientTls(ca=files.authority)
+                tls = ClientTls(ca=files.authority)
                 async with aio.Producer("w", namesrv=server.namesrv_address, tls=tls, **options(ALICE)) as producer:
                     await producer.send(aio.Message("orders", b"copied"))
                 await until(lambda: slave.store.max_physical_offset == master.store.max_physical_offset > 0)

@@ -123,8 +123,12 @@ class DelayDelivery:
         waiting = [level for level in self._levels.values() if level.due is not None]
         if not waiting:
             return None
+        now = self._clock()
+        for level in waiting:
+            if level.delay is not None and (level.due or 0) - now > level.delay:
+                self._look(level)  # further away than a message can be: the clock was set back since the last look
         level = min(waiting, key=lambda each: each.due or 0)
-        left = (level.due or 0) - self._clock()
+        left = (level.due or 0) - now
         if left > 0:
             return left / 1000
         self._deliver(level)

@@ -161,7 +161,7 @@ class ReviveQueue:
             self._mark = self._timed_until(), self._store.max_physical_offset
         until, end = self._mark
         if self._store.dispatched_offset >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
-            self._seen_until, self._mark = max(self._seen_until, until), None
+            self._seen_until, self._mark = until, None  # less than before when the clock was set back
 
     # -- dealing with what was read
 

@@ -132,6 +132,20 @@ def test_a_late_acknowledgement_has_no_effect(world: PopWorld) -> None:
     assert bodies(world.pop()) == [b"a"]
 
 
+def test_a_clock_set_back_does_not_bring_back_what_may_still_be_acknowledged(world: PopWorld, clock: FakeClock) -> None:
+    world.send("a")
+    world.ack(*world.pop(invisible=5_000))
+    clock.now += 3_600_000
+    world.run(10_000)  # everything was read up to a time that is an hour away again
+    clock.now -= 3_600_000
+    world.send("b")
+    (popped,) = world.pop(invisible=5_000)
+    world.run(4_500)
+    world.ack(popped)
+    world.run(20_000)
+    assert world.pop() == []
+
+
 def test_too_many_attempts_end_in_the_dead_letters(world: PopWorld) -> None:
     world.send("a", TAGS="t")
     for attempt in range(3):

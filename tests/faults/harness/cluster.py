@@ -35,7 +35,7 @@ SETTINGS = {
     "fastListen": "false",
     "flushDiskType": "SYNC_FLUSH",
     "slaveReadEnable": "true",
-    "mappedFileSizeCommitLog": str(1 << 20),
+    "mappedFileSizeCommitLog": str(128 << 10),
     "mappedFileSizeConsumeQueue": str(20 * 1000),
     "mappedFileSizeTimerLog": str(1 << 20),
     "maxHashSlotNum": "5000",
@@ -57,6 +57,15 @@ SETTINGS = {
     "slaveTimeout": "1500",
 }
 """Files that are small enough to be rolled, and times that are short enough to pass in a test."""
+
+ACTING = {
+    "enableSlaveActingMaster": "true",
+    "enableRemoteEscape": "true",
+    "brokerHeartbeatInterval": "300",
+    "brokerNotActiveTimeoutMillis": "2000",
+    "syncBrokerMemberGroupPeriod": "300",
+}
+"""Added where slaves act for their masters."""
 
 
 class Process:
@@ -123,12 +132,13 @@ class Process:
 
 
 class Cluster:
-    """All machines by name; `role` is the masters'."""
+    """All machines by name; `role` is the masters', and `acting` says whether slaves act for them."""
 
-    def __init__(self, folder: Path, network: Network, role: str) -> None:
+    def __init__(self, folder: Path, network: Network, role: str, *, acting: bool) -> None:
         self.folder = folder
         self.network = network
         self.role = role
+        self.acting = acting
         self.processes: dict[str, Process] = {}
         self.history = folder / "history"
         self.history.mkdir(parents=True)
@@ -200,7 +210,15 @@ class Cluster:
         machine = self.network.machines[name]
         file = self.folder / f"{name}.conf"
         kept = self.folder / name / "kvConfig.json"
-        file.write_text(f"bindAddress={machine.own}\nlistenPort={NAMESRV_PORT}\nkvConfigPath={kept}\n")
+        settings = {
+            "bindAddress": machine.own,
+            "listenPort": str(NAMESRV_PORT),
+            "kvConfigPath": str(kept),
+            "scanNotActiveBrokerInterval": "500",
+            "supportActingMaster": str(self.acting).lower(),
+            "notifyMinBrokerIdChanged": str(self.acting).lower(),
+        }
+        file.write_text(_properties(settings))
         return ["pyromq", "namesrv", "-c", str(file), "--json"]
 
     def _broker(self, name: str, broker: str, settings: Mapping[str, str]) -> list[str]:
@@ -210,6 +228,7 @@ class Cluster:
         self._mount(disk)
         everything = {
             **SETTINGS,
+            **(ACTING if self.acting else {}),
             **settings,
             "bindAddress": machine.own,
             "brokerIP1": machine.public,
@@ -220,7 +239,7 @@ class Cluster:
             "storePathRootDir": str(disk / "store"),
         }
         file = self.folder / f"{name}.conf"
-        file.write_text("".join(f"{key}={value}\n" for key, value in everything.items()))
+        file.write_text(_properties(everything))
         return ["pyromq", "broker", "-c", str(file), "--json"]
 
     def _mount(self, disk: Path) -> None:
@@ -235,15 +254,19 @@ class Cluster:
         return self.disk(name) in self._disks
 
 
+def _properties(settings: Mapping[str, str]) -> str:
+    return "".join(f"{key}={value}\n" for key, value in settings.items())
+
+
 def _error_of(trace: str) -> str:
     """The line below the frames of a traceback."""
     return next((line for line in trace.splitlines() if not line.startswith(" ")), "an error")
 
 
 @contextlib.asynccontextmanager
-async def running(folder: Path, seed: int, role: str) -> AsyncIterator[Cluster]:
+async def running(folder: Path, seed: int, role: str, *, acting: bool) -> AsyncIterator[Cluster]:
     """A cluster whose servers accept requests, gone at the end."""
-    cluster = Cluster(folder, Network(random.Random(seed)), role)
+    cluster = Cluster(folder, Network(random.Random(seed)), role, acting=acting)
     try:
         await cluster.start()
         yield cluster

@@ -39,7 +39,8 @@ class Outcome(NamedTuple):
 
 async def conduct(schedule: Schedule, folder: Path) -> Outcome:
     """Run a schedule; its logs and its history stay in the folder."""
-    async with running(folder, schedule.seed, schedule.role) as cluster, Observer(cluster) as observer:
+    start = running(folder, schedule.seed, schedule.role, acting=schedule.acting)
+    async with start as cluster, Observer(cluster) as observer:
         with Recorder(cluster.history / "conductor.jsonl") as recorder:
             conductor = _Conductor(schedule, cluster, observer, recorder)
             return await conductor.run()

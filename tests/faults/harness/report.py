@@ -26,7 +26,7 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One schedule in numbers."""
+    """One schedule in numbers; an asterisk behind the role says that slaves act for their masters."""
 
     seed: int
     role: str
@@ -77,7 +77,7 @@ def line(outcome: Outcome, every: Sequence[str]) -> Line:
     history = outcome.history
     return Line(
         seed=outcome.schedule.seed,
-        role=outcome.schedule.role,
+        role=outcome.schedule.role + ("*" if outcome.schedule.acting else ""),
         faults=[fault.text for fault in history.began],
         sent=len(history.sent),
         acknowledged=len(history.acknowledged),
@@ -93,7 +93,7 @@ def line(outcome: Outcome, every: Sequence[str]) -> Line:
 
 
 COLUMNS = ("seed", "role", "faults", "sent", "acked", "failed", "delivered", "twice", "lost", "wrong", "settled")
-WIDTHS = (6, 13, 7, 7, 7, 7, 10, 6, 5, 6, 8)
+WIDTHS = (7, 14, 7, 7, 7, 7, 10, 6, 5, 6, 8)
 
 
 def row(each: Line) -> str:

@@ -41,10 +41,14 @@ class Act(NamedTuple):
 
 
 class Schedule(NamedTuple):
-    """A cluster's fate. `masters_die` at the end, so that all that a slave was said to have must be there."""
+    """A cluster's fate: with slaves that act for their masters or not, and how it ends.
+
+    `masters_die` before the end, so that all that a slave was said to have must be there.
+    """
 
     seed: int
     role: str
+    acting: bool
     length: float
     masters_die: bool
     acts: tuple[Act, ...]
@@ -151,4 +155,5 @@ def draw(seed: int, *, length: float, faults: int) -> Schedule:
             acts.append(act)
     # Not after a slave has lost its disk: with the master's that would be both copies.
     masters_die = role == "SYNC_MASTER" and rng.random() < 0.7 and all(act.fault.kind != "wipe" for act in acts)
-    return Schedule(seed, role, length, masters_die, tuple(sorted(acts)))
+    acting = rng.random() < 0.4
+    return Schedule(seed, role, acting, length, masters_die, tuple(sorted(acts)))

@@ -31,6 +31,9 @@ SUSPEND = 2
 SUBSCRIPTION = 4
 LITE = 16
 
+STREAM = 0
+MAX_STREAM_BYTES = 4 * 1024 * 1024
+
 MASTER_ID = 0
 MAX_HOLD_MS = 120_000
 
@@ -73,6 +76,13 @@ class _Pull:
 def forbidden(kind: int, remark: str) -> Refused:
     """A pull that permissions rule out; clients read the kind from the response."""
     return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
+
+
+def _stream_bytes(header: PullMessageHeader) -> int | None:
+    """What a stream can take at once, in place of the limits that keep interactive consumers from each other's way."""
+    if header.request_type != STREAM or header.max_msg_bytes is None:
+        return None
+    return min(header.max_msg_bytes, MAX_STREAM_BYTES)
 
 
 class Puller:
@@ -134,6 +144,7 @@ class Puller:
             header.queue_id,
             header.queue_offset,
             header.max_msg_nums,
+            max_bytes=_stream_bytes(header),
             tag_filter=pull.filter.entry,
             record_filter=pull.filter.record,
         )

@@ -41,6 +41,7 @@ from pyromq.spark.wire import Wire, succeeded
 log = logging.getLogger(__name__)
 
 SUSPEND = 2
+STREAM = 0
 SUBSCRIPTION = 4
 SAMPLE = 32
 FIRST_PAUSE = 0.05
@@ -247,6 +248,7 @@ class Cluster:
             queue_offset=offset,
             max_msg_nums=count,
             max_msg_bytes=max_bytes,
+            request_type=None if max_bytes is None else STREAM,
             sys_flag=SUBSCRIPTION | (SUSPEND if hold else 0),
             commit_offset=0,
             suspend_timeout_millis=int(hold * 1000),

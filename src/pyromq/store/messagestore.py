@@ -11,7 +11,7 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 
 import logging
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +21,6 @@ from pyromq.protocol.host import Host, pack_host, unpack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
 from pyromq.store.admission import Hook
-from pyromq.store.appending import Appender
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
@@ -29,6 +28,7 @@ from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.flush import Flusher, Post
+from pyromq.store.grouping import GroupAppender
 from pyromq.store.index import Index
 from pyromq.store.lock import StoreLock, mark_running
 from pyromq.store.lookup import Lookup, QueryResult
@@ -36,7 +36,7 @@ from pyromq.store.mapped import Bytes
 from pyromq.store.offsettime import Boundary
 from pyromq.store.putting import PutMessage, PutResult, PutStatus
 from pyromq.store.queuetable import ConsumeQueues
-from pyromq.store.reading import MAX_BYTES, GetResult, GetStatus, Reader, RecordFilter, TagFilter
+from pyromq.store.reading import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
 from pyromq.store.retention import Retention, used_ratio
 from pyromq.store.stats import StoreStats
@@ -81,7 +81,7 @@ class MessageStore:
         self.checkpoint = Checkpoint(config.checkpoint_path)
         self._dispatcher = Dispatcher(self.queues, self.index, self.flags, config.delays)
         self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
-        self._appender = Appender(
+        self._appender = GroupAppender(
             config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
         )
         self._reader = Reader(config, self.commit_log, self.queues)
@@ -112,6 +112,7 @@ class MessageStore:
         self._lock = StoreLock(config.lock_path)
         self.put = self._appender.put
         self.put_batch = self._appender.put_batch
+        self.put_many = self._appender.put_many
         self._appender.store_host = pack_host(store_host)
 
     # -- life --
@@ -218,6 +219,9 @@ class MessageStore:
     put: Callable[[PutMessage], PutResult]
     """Append one message and return at once; refusals are a status. See `when_durable` for waiting."""
 
+    put_many: Callable[[Sequence[PutMessage]], list[PutResult]]
+    """`put` for each of several messages, in order, and quicker than that."""
+
     put_batch: Callable[[PutMessage], PutResult]
     """Append all messages of a batch body with consecutive offsets, as one unit."""
 
@@ -277,11 +281,11 @@ class MessageStore:
         offset: int,
         max_count: int,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | None = None,
         tag_filter: TagFilter | None = None,
         record_filter: RecordFilter | None = None,
     ) -> GetResult:
-        """Messages of a queue from `offset` on, within the limits of the configuration."""
+        """Messages of a queue from `offset` on, within the limits of the configuration or of `max_bytes` instead."""
         self._check_open()
         if self._flusher.synced > self._flusher.flushed:
             self._flusher.settle()

@@ -97,11 +97,11 @@ class Reader:
         offset: int,
         max_count: int,
         *,
-        max_bytes: int = MAX_BYTES,
+        max_bytes: int | None = None,
         tag_filter: TagFilter | None = None,
         record_filter: RecordFilter | None = None,
     ) -> GetResult:
-        """Messages of a queue from `offset` on."""
+        """Messages of a queue from `offset` on; `max_bytes` takes the place of the configured limits."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(offset, 0))
@@ -115,7 +115,6 @@ class Reader:
         elif offset > high:
             status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
         else:
-            max_bytes = min(max(max_bytes, MIN_BYTES), MAX_BYTES)
             return self._collect(queue, offset, max_count, max_bytes, tag_filter, record_filter)
         return GetResult(status, following, low, high)
 
@@ -136,10 +135,13 @@ class Reader:
         queue: ConsumeQueue,
         offset: int,
         max_count: int,
-        max_bytes: int,
+        max_bytes: int | None,
         tag_filter: TagFilter | None,
         record_filter: RecordFilter | None,
     ) -> GetResult:
+        near, far = self._in_memory, self._on_disk
+        if max_bytes is not None:
+            near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
         entries = queue.entries(offset, max(self._min_examined, max_count))
         result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [])
         if not entries:
@@ -152,13 +154,8 @@ class Reader:
         run_begin = run_end = last = -1  # records that follow each other in the log become one slice
         examined = offset
         for physical, record_size, code in _ENTRY.iter_unpack(entries):
-            byte_limit, count_limit = self._on_disk if log_end - physical > self._resident else self._in_memory
-            if count and (
-                count >= max_count
-                or count >= count_limit
-                or size + record_size > max_bytes
-                or size + record_size > byte_limit
-            ):
+            byte_limit, count_limit = far if log_end - physical > self._resident else near
+            if count and (count >= max_count or count >= count_limit or size + record_size > byte_limit):
                 break
             examined += 1
             if record_size == FILLER_SIZE or record_size <= 0:

@@ -23,6 +23,8 @@ class PullMessageHeader(TopicHeader, kw_only=True):
     request_source: Int | None = None
     # The wire name carries a slip of the pen that has become part of the protocol.
     proxy_forward_client_id: str | None = field(default=None, name="proxyFrowardClientId")
+    request_type: Int | None = field(default=None, name="ReqT")
+    """0 marks a stream: it reads much at a time and says how many bytes it can take."""
 
 
 class PullMessageResponseHeader(Header, kw_only=True):

@@ -69,6 +69,8 @@ class Topics:
         self.changed = changed
         self.refused = 0
         """How often the bound was met."""
+        self.assumed = False
+        """Whether topics are there that a slave made up."""
         self.version = DataVersion(timestamp=clock(), counter=0, state_version=0)
 
     def load(self) -> None:
@@ -133,6 +135,16 @@ class Topics:
             self.put(known)
         return known
 
+    def assume(self, topic: str, queues: int) -> None:
+        """On a slave: a topic that its master has, and of which no more is known yet. Lasts until `replace_all`."""
+        if len(self._table) < self._config.max_topics:
+            self._table[topic] = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
+            self.assumed = True
+            try:
+                self.persist()
+            except OSError as error:
+                log.warning("topic %s is not saved yet: %s", topic, error)
+
     def put(self, topic: TopicConfig) -> None:
         """Add or replace a topic; the same configuration again changes nothing. Raises Refused at the bound."""
         if self._table.get(topic.topic_name) == topic:
@@ -172,6 +184,7 @@ class Topics:
         """Take over a master's table; topics that are gone there go here too, in one step."""
         self._table = dict(table.topic_config_table)
         self.version = table.data_version
+        self.assumed = False
         self.persist()
 
     def bump(self) -> None:

@@ -9,6 +9,10 @@ from pyromq.protocol.errors import FrameError
 log = logging.getLogger(__name__)
 
 
+MAX_OFFSET = 1 << 50
+"""Beyond the end of any log; what probes of the port write looks like offsets, but like such ones."""
+
+
 class Log(Protocol):
     """What replication needs of a store."""
 
@@ -57,6 +61,8 @@ class Follower:
 
     def _start(self, offset: int, fresh_start: int) -> None:
         low, high = self._source.min_physical_offset, self._source.max_physical_offset
+        if offset > MAX_OFFSET:
+            raise FrameError(f"{offset} is the end of no log: this is not a slave")
         if offset == 0:
             self.position, self.ack = fresh_start, 0
         elif low <= offset <= high:

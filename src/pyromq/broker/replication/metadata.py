@@ -38,6 +38,8 @@ log = logging.getLogger(__name__)
 INTERVAL = 10.0
 DELIVERY_INTERVAL = 3.0
 CALL_TIMEOUT = 5.0
+FEW_OFFSETS = 1_000
+"""Groups and topics up to which all offsets are copied as often as what is delivered."""
 MAX_TOLD = 5_000
 """Offsets that the master is told at a time."""
 
@@ -72,6 +74,7 @@ class MasterTables:
         self._waiting: _Deliveries | None = None
         self._wake = asyncio.Event()
         self._failing = False
+        self._offset_keys = 0
         self.log_seen: Callable[[MasterLog], None] = lambda _log: None
         """Told where the master's log is, whenever it was asked."""
         self.synced = 0
@@ -83,9 +86,12 @@ class MasterTables:
         return self._broker.registration.master.address
 
     def arrived(self, message: Dispatch) -> None:
-        """A message came over: one of a topic that is not known here means that there is news."""
-        if message.topic not in self._broker.topics:
+        """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
+        topics = self._broker.topics
+        if message.topic not in topics:
             self._wake.set()
+            if self.synced:  # else the first copy has it
+                topics.assume(message.topic, message.queue_id + 1)
 
     async def keep(self) -> None:
         """Copy everything now and then, and soon after a new topic showed up."""
@@ -112,7 +118,7 @@ class MasterTables:
         """Copy all tables once. Raises PyroMQError."""
         broker = self._broker
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
-        if topics.data_version != broker.topics.version:
+        if topics.data_version != broker.topics.version or broker.topics.assumed:
             broker.topics.replace_all(topics)
         groups = await self._fetch(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable)
         if groups.data_version != broker.groups.version:
@@ -127,6 +133,7 @@ class MasterTables:
     async def _sync_offsets(self) -> None:
         offsets = self._broker.offsets
         table = await self._fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
+        self._offset_keys = len(table.offset_table)
         for topic, group, queue_id, offset in offsets.take_unshared(MAX_TOLD):
             known = table.offset_table.setdefault(f"{topic}@{group}", {})
             if offset > known.get(queue_id, -1) and group not in _OWN_GROUPS:
@@ -143,10 +150,11 @@ class MasterTables:
 
     async def keep_deliveries(self) -> None:
         """The part that moves all the time, more often than the rest."""
-        if self._broker.offsets.unshared:
-            self._wake.set()
-        if self.synced and self.address and self._broker.link is not None and self._broker.link.connected:
+        broker = self._broker
+        if self.synced and self.address and broker.link is not None and broker.link.connected:
             with contextlib.suppress(PyroMQError):  # `keep` complains
+                if broker.offsets.unshared or self._offset_keys <= FEW_OFFSETS:
+                    await self._sync_offsets()
                 await self.sync_deliveries()
 
     async def sync_deliveries(self) -> None:

@@ -1,10 +1,11 @@
-"""A client process that sends in every way there is: sync, async, in order, delayed, timed and in transactions.
+"""A client process that sends in every way there is: sync, async, batched, ordered, delayed, timed, transactional.
 
 What is not acknowledged is not sent again: every message has one name and one fate. SIGUSR1 ends the sending, SIGTERM
 the process; between them it answers for its transactions.
 """
 
 import asyncio
+import itertools
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -29,7 +30,8 @@ AFTER_FAILURE = 0.1
 MS = 1_000_000
 SEND_TIMEOUT = 3.0
 
-Send = Callable[[Message], Awaitable[SendResult]]
+Send = Callable[[Any], Awaitable[SendResult]]
+"""Takes a message, or several as a batch."""
 
 
 class LocalTransactions:
@@ -63,33 +65,41 @@ class Senders:
         self._recorder = job.recorder
         self._stop = stop
 
-    async def loop(self, kind: str, topic: str, send: Send, **facts: Any) -> None:
-        """One message after the other, each named after the kind."""
-        number = 0
+    async def loop(self, kind: str, topic: str, send: Send, size: int = 1, **facts: Any) -> None:
+        """One message, or batch of this size, after the other, each message named after the kind."""
+        numbers = itertools.count()
         while not self._stop.is_set():
-            name = f"{kind}-{number}"
-            number += 1
-            message = Message(topic, payload(name), keys=[name])
-            delay = _delay(message, kind, number)
-            begun = time.monotonic_ns()
-            self._recorder.write(Sent(t=begun, id=name, topic=topic, due=begun + delay * MS if delay else 0, **facts))
+            batch = [self._message(kind, topic, next(numbers), facts) for _ in range(size)]
             try:
-                result = await send(message)
+                result = await send(batch[0] if size == 1 else batch)
             except ClientError as error:
-                self._recorder.write(Failed(id=name, error=f"{type(error).__name__}: {error}"[:200]))
+                for message in batch:
+                    self._recorder.write(
+                        Failed(id=name_in(message.body), error=f"{type(error).__name__}: {error}"[:200])
+                    )
                 await asyncio.sleep(AFTER_FAILURE)
                 continue
-            self._recorder.write(
-                Acknowledged(
-                    id=name,
-                    status=str(result.status),
-                    broker=result.queue.broker_name,
-                    queue=result.queue.queue_id,
-                    offset=result.queue_offset,
-                    placed=topic in {"plain", "ordered", "popped"},
+            for place, message in enumerate(batch, result.queue_offset):
+                self._recorder.write(
+                    Acknowledged(
+                        id=name_in(message.body),
+                        status=str(result.status),
+                        broker=result.queue.broker_name,
+                        queue=result.queue.queue_id,
+                        offset=place,
+                        placed=topic in {"plain", "ordered", "popped"},
+                    )
                 )
-            )
             await asyncio.sleep(PAUSE)
+
+    def _message(self, kind: str, topic: str, number: int, facts: dict[str, Any]) -> Message:
+        """The next message, noted as sent."""
+        name = f"{kind}-{number}"
+        begun = time.monotonic_ns()
+        message = Message(topic, payload(name), keys=[name])
+        delay = _delay(message, kind, number)
+        self._recorder.write(Sent(t=begun, id=name, topic=topic, due=begun + delay * MS if delay else 0, **facts))
+        return message
 
 
 def _delay(message: Message, kind: str, number: int) -> int:
@@ -122,11 +132,12 @@ async def work(job: Job) -> None:
 async def _send_all(senders: Senders, producer: Producer, transactional: TransactionProducer) -> None:
     async with asyncio.TaskGroup() as loops:
 
-        def begin(kind: str, topic: str, send: Send, **facts: Any) -> None:
-            loops.create_task(senders.loop(kind, topic, send, **facts))
+        def begin(kind: str, topic: str, send: Send, size: int = 1, **facts: Any) -> None:
+            loops.create_task(senders.loop(kind, topic, send, size, **facts))
 
         begin("sync", "plain", producer.send)
         begin("async", "plain", producer.send_async)
+        begin("batch", "plain", producer.send, size=3)
         begin("pop", "popped", producer.send)
         begin("level", "delayed", producer.send)
         begin("timed", "delayed", producer.send)

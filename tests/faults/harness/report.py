@@ -8,7 +8,7 @@ import msgspec
 
 from tests.faults.harness.checker import History, Violation
 from tests.faults.harness.conduct import Outcome
-from tests.faults.harness.history import Began
+from tests.faults.harness.history import Began, Consumed, Delivered
 
 SECOND = 1e9
 SHOWN = 8
@@ -44,9 +44,21 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def duplicates(history: History) -> int:
-    """Deliveries of what the group had been given before, without having sent it back."""
-    fresh = [event for event in history.delivered if event.attempt == 0]
-    return len(fresh) - len({(event.group, event.id) for event in fresh})
+    """Deliveries of what the group had been given before, other than at its own wish.
+
+    What an ordered listener refuses comes again at its wish: there, only what it was through with counts.
+    """
+    orderly = {each.group for each in history.subscribed if each.mode == "orderly"}
+    fresh = [event for event in history.delivered if event.attempt == 0 and event.group not in orderly]
+    steps: list[Delivered | Consumed] = [event for event in history.delivered if event.group in orderly]
+    through, again = set[tuple[object, ...]](), 0
+    for step in sorted([*steps, *history.consumed], key=lambda step: step.t):
+        place = step.group, step.topic, step.broker, step.queue, step.offset
+        if isinstance(step, Consumed):
+            through.add(place)
+        else:
+            again += place in through
+    return again + len(fresh) - len({(event.group, event.id) for event in fresh})
 
 
 def recoveries(history: History, every: Sequence[str]) -> list[Recovery]:

@@ -222,6 +222,12 @@ def test_a_node_without_what_it_must_have_misses_it() -> None:
     assert texts(missing, *asynchronous) == [], "it was acknowledged later"
 
 
+def test_what_an_ordered_listener_refuses_is_no_duplicate() -> None:
+    refused = [subscribed("orderly"), delivered("m-0", 10, 0), delivered("m-0", 20, 0), consumed(21, 0)]
+    assert duplicates(History(refused)) == 0
+    assert duplicates(History([*refused, delivered("m-0", 30, 0)])) == 1
+
+
 def test_numbers_of_the_report() -> None:
     fault = [Began(t=22, number=0, kind="kill", text="kill a0", brokers=(BROKER,)), Ended(t=25, number=0)]
     history = History([*GOOD, *fault])

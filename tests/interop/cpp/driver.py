@@ -364,15 +364,48 @@ def dead_letter(stage: Stage) -> None:
 
 def acl_off(stage: Stage) -> None:
     """A client that signs its requests is as welcome as any where nobody checks signatures."""
-    producer = client.Producer(stage.unique("P"))
-    producer.set_namesrv_addr(stage.namesrv)
-    producer.set_session_credentials("someAccessKey", "someSecretKey", "channel")
-    stage.start(producer)
+    producer = signing_producer(stage, "someAccessKey", "someSecretKey")
     for body in names("m", 10):
         producer.send_sync(stage.message(body))
     got = stage.collect()
     wait("10 messages", lambda: len(got) >= 10)
     expect(bodies(got), names("m", 10))
+
+
+def right_credentials(stage: Stage) -> None:
+    """Messages get in and out; the users are those of the program that starts this one."""
+    producer = signing_producer(stage, "alice", "alice-secret-1")
+    for body in names("m", 10):
+        producer.send_sync(stage.message(body))
+    got: list[Any] = []
+    consumer = stage.consumer()
+    consumer.set_session_credentials("alice", "alice-secret-1", "channel")
+    consumer.subscribe(stage.topic, lambda message: got.append(Seen(message)))
+    stage.start(consumer)
+    wait("10 messages", lambda: len(got) >= 10)
+    expect(bodies(got), names("m", 10))
+
+
+def refused(access_key: str = "", secret_key: str = "") -> Callable[[Stage], None]:
+    """Nothing gets in."""
+
+    def run(stage: Stage) -> None:
+        producer = signing_producer(stage, access_key, secret_key)
+        try:
+            producer.send_sync(stage.message("forged"))
+        except Exception:  # noqa: BLE001 - whatever the wrapper makes of it
+            return
+        raise AssertionError("the message was accepted")
+
+    return run
+
+
+def signing_producer(stage: Stage, access_key: str, secret_key: str) -> Any:
+    producer = client.Producer(stage.unique("P"))
+    producer.set_namesrv_addr(stage.namesrv)
+    if access_key:
+        producer.set_session_credentials(access_key, secret_key, "channel")
+    return stage.start(producer)
 
 
 def restart(what: str) -> Callable[[Stage], None]:
@@ -439,6 +472,15 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
 }
 
 
+SECURITY: dict[str, Callable[[Stage], None]] = {
+    "rightCredentials": right_credentials,
+    "wrongCredentials": refused("alice", "wrong-secret-1"),
+    "unknownUser": refused("mallory", "alice-secret-1"),
+    "disabledUser": refused("carol", "carol-secret-1"),
+    "missingCredentials": refused(),
+}
+
+
 def main() -> None:
     namesrv, *wanted = sys.argv[1:]
     for name in wanted:
@@ -446,7 +488,7 @@ def main() -> None:
         stage = Stage(namesrv, name)
         fault = ""
         try:
-            SCENARIOS[name](stage)
+            (SCENARIOS | SECURITY)[name](stage)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
             fault = f"{type(error).__name__}: {error}"
         stage.close()

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/apache/rocketmq-client-go/v2/consumer"
 	"github.com/apache/rocketmq-client-go/v2/primitive"
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
@@ -22,6 +23,11 @@ func init() {
 	scenarios["large"] = large
 	scenarios["namespace"] = namespace
 	scenarios["aclOff"] = aclOff
+	scenarios["rightCredentials"] = rightCredentials
+	scenarios["wrongCredentials"] = refused(producer.WithCredentials(wrong))
+	scenarios["unknownUser"] = refused(producer.WithCredentials(unknown))
+	scenarios["disabledUser"] = refused(producer.WithCredentials(carol))
+	scenarios["missingCredentials"] = refused()
 }
 
 func sync_(s *stage) {
@@ -157,6 +163,34 @@ func namespace(s *stage) {
 	_, err := s.producer(producer.WithNamespace("NS")).SendSync(context.Background(), s.message("m000"))
 	must(err)
 	s.collect(s.group(), "NS%"+s.topic(), "*").wait(1)
+}
+
+// The users are those of the program that starts this one.
+var (
+	alice   = primitive.Credentials{AccessKey: "alice", SecretKey: "alice-secret-1"}
+	wrong   = primitive.Credentials{AccessKey: "alice", SecretKey: "wrong-secret-1"}
+	unknown = primitive.Credentials{AccessKey: "mallory", SecretKey: "alice-secret-1"}
+	carol   = primitive.Credentials{AccessKey: "carol", SecretKey: "carol-secret-1"}
+)
+
+// rightCredentials: messages get in and out.
+func rightCredentials(s *stage) {
+	p := s.producer(producer.WithCredentials(alice))
+	for _, body := range names("m", 10) {
+		_, err := p.SendSync(context.Background(), s.message(body))
+		must(err)
+	}
+	got := s.collect(s.group(), s.topic(), "*", consumer.WithCredentials(alice))
+	got.wait(10)
+	equal(names("m", 10), got.bodies(), "messages")
+}
+
+// refused: nothing gets in.
+func refused(options ...producer.Option) scenario {
+	return func(s *stage) {
+		_, err := s.producer(options...).SendSync(context.Background(), s.message("forged"))
+		equal(true, err != nil, "refusal")
+	}
 }
 
 // aclOff: a client that signs its requests is as welcome as any where nobody checks signatures.

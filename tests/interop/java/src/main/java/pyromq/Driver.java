@@ -31,6 +31,7 @@ public final class Driver {
         Delivery.register(all);
         Administration.register(all);
         Operations.register(all);
+        Security.register(all);
         return all;
     }
 

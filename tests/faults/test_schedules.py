@@ -19,7 +19,7 @@ def judge(outcome: Outcome, folder: Path) -> None:
     assert {event.group for event in outcome.history.delivered} == {each.group for each in outcome.history.subscribed}
 
 
-@pytest.mark.parametrize("seed", [1, 4, 11])
+@pytest.mark.parametrize("seed", [1, 26, 45])  # between them, nearly every kind of fault
 def test_no_promise_is_broken(tmp_path: Path, seed: int) -> None:
     folder = tmp_path / f"seed-{seed}"
     judge(run(seed, folder), folder)

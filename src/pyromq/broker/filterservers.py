@@ -11,18 +11,20 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
+from pyromq.auth.settings import AuthSettings
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.config import ConfigError
+from pyromq.config import ConfigError, Option, options
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
 from pyromq.remoting import Address, AddressError, Connection, Handler
-from pyromq.serversettings import is_loopback
+from pyromq.serversettings import ServerSettings, is_loopback
 
 log = logging.getLogger(__name__)
 
@@ -124,13 +126,16 @@ class Process(Protocol):
     async def wait(self) -> int: ...
 
 
-async def start_process(*command: str) -> Process:
-    """Start a command, no shell in between; what it logs goes where the broker logs."""
+async def start_process(*command: str, secrets: Mapping[str, str] | None = None) -> Process:
+    """Start a command, no shell in between; what it logs goes where the broker logs.
+
+    `secrets` go into its environment, which only this user can see; arguments everybody can.
+    """
     return await asyncio.create_subprocess_exec(
         *command,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ} | dict(secrets or {}),
     )
 
 
@@ -144,13 +149,13 @@ class FilterProcesses:
         servers: FilterServers,
         clock: Callable[[], int],
         *,
-        start: Callable[..., Awaitable[Process]] = start_process,
+        start: Callable[..., Awaitable[Process]] | None = None,
     ) -> None:
         self._config = config
         self._broker_address = broker_address
         self._servers = servers
         self._clock = clock
-        self._start = start
+        self._start = start or partial(start_process, secrets=_secrets(config))
         self._running: list[Process] = []
         self._next_look_ms = 0
 
@@ -198,6 +203,8 @@ class FilterProcesses:
             else "--no-client-upload-filter-class-enable",
             *("--filter-class-memory", str(config.filter_class_memory)),
             *("--filter-class-cpu-time", str(config.filter_class_cpu_time)),
+            *("--cluster-name", config.broker_cluster_name),
+            *_security_flags(config),
         )
 
     async def stop(self) -> None:
@@ -207,6 +214,40 @@ class FilterProcesses:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()
         await asyncio.gather(*map(_end, running))
+
+
+def _shared_options(config: BrokerConfig) -> list[Option]:
+    """What a filter server checks requests with, and how it speaks TLS: as its broker does."""
+    default = type(config)()
+    names = frozenset(options(AuthSettings)) | {name for name in options(ServerSettings) if name.startswith("tls_")}
+    return [
+        each
+        for name, each in options(type(config)).items()
+        if name in names - _OWN and getattr(config, name) != getattr(default, name)
+    ]
+
+
+_OWN: Final = frozenset({"auth_config_path", "audit_log_path", "init_authentication_user", "tls_config_file"})
+
+
+def _security_flags(config: BrokerConfig) -> list[str]:
+    flags = []
+    for each in _shared_options(config):
+        value = getattr(config, each.name)
+        if each.secret:
+            continue
+        if isinstance(value, bool):
+            flags.append(each.flag if value else f"--no-{each.flag[2:]}")
+        else:
+            flags += [each.flag, each.render(value)]
+    if config.is_authenticated:
+        folder = config.auth_config_path or config.config_dir / "auth"
+        flags += ["--auth-config-path", str(folder), "--audit-log-path", str(folder / "audit-filtersrv.log")]
+    return flags
+
+
+def _secrets(config: BrokerConfig) -> dict[str, str]:
+    return {each.environment[-1]: getattr(config, each.name) for each in _shared_options(config) if each.secret}
 
 
 async def _end(process: Process) -> None:

@@ -1,5 +1,8 @@
 """The filter server's settings, under RocketMQ's own property names where it has them."""
 
+from pathlib import Path
+
+from pyromq.auth.settings import AuthSettings
 from pyromq.config import Address, option, settings
 from pyromq.filtersrv.worker import JailLimits
 from pyromq.serversettings import ServerSettings
@@ -8,9 +11,10 @@ MIB = 1 << 20
 
 
 @settings
-class FilterServerConfig(ServerSettings):
+class FilterServerConfig(AuthSettings, ServerSettings):
     """Filter server"""
 
+    cluster_name: str = option("DefaultCluster", "Cluster of that broker.")
     connect_which_broker: Address = option("127.0.0.1:10911", "The broker it belongs to and pulls from.")
     client_upload_filter_class_enable: bool = option(
         False, "Let consumers upload filter classes; without it the server serves none."
@@ -33,6 +37,11 @@ class FilterServerConfig(ServerSettings):
     filter_class_idle_time: int = option(
         120_000, "A class that is neither uploaded nor used for so long is forgotten.", unit="ms", minimum=1_000
     )
+
+    @property
+    def users_folder(self) -> Path:
+        """Where the broker keeps its users."""
+        return self.auth_config_path or Path("auth")
 
     def jail_limits(self) -> JailLimits:
         """What one filter class may use."""

@@ -1,4 +1,8 @@
-"""PULL_MESSAGE at a filter server: pull from the broker as FILTERSRV_CONSUMER, keep what the group's class wants."""
+"""PULL_MESSAGE at a filter server: pull from the broker for the same group, keep what its class wants.
+
+Apache's filter server pulls as FILTERSRV_CONSUMER, whoever asks, so that a group the broker keeps from consuming gets
+messages all the same. In the group's own name the broker checks what it checks for everybody.
+"""
 
 from collections.abc import Awaitable, Callable
 
@@ -10,7 +14,6 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
-from pyromq.protocol.names import FILTER_SERVER_CONSUMER_GROUP
 from pyromq.remoting import Connection, RemotingError
 
 SUSPEND = 2
@@ -60,7 +63,7 @@ class FilteredPulls:
 
     async def _pull(self, header: PullMessageHeader, hold_ms: int) -> Command:
         pull = PullMessageHeader(
-            consumer_group=FILTER_SERVER_CONSUMER_GROUP,
+            consumer_group=header.consumer_group,
             topic=header.topic,
             queue_id=header.queue_id,
             queue_offset=header.queue_offset,

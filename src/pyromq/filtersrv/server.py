@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable
 from zlib import crc32
 
+from pyromq.auth.needs import Scene
 from pyromq.errors import PyroMQError
 from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.errors import FilterServerError, Refused
@@ -38,6 +39,10 @@ UploadRule = Callable[[RegisterMessageFilterClassHeader, Connection], str | None
 Work = Callable[[Command, Connection], Awaitable[Command]]
 
 
+def _wall_clock() -> int:
+    return time.time_ns() // 1_000_000
+
+
 class FilterServer:
     """Start with `await start()`. `gave_up` is called with the reason when the broker is gone."""
 
@@ -59,18 +64,25 @@ class FilterServer:
             idle=config.filter_class_idle_time / 1000,
         )
         self._pulls = FilteredPulls(config, self.classes, self._call_broker)
-        self._client = Client({})
+        self._client = Client({}, tls=config.client_tls(), hooks=config.signing())
+        self._handlers: dict[int, Handler] = {
+            RequestCode.REGISTER_MESSAGE_FILTER_CLASS: self._guarded(self._upload),
+            RequestCode.PULL_MESSAGE: self._guarded(self._pulls.serve),
+        }
+        self._gate = config.gate(config.users_folder, Scene(config.cluster_name), _wall_clock)
+        if self._gate is not None:
+            self._handlers = self._gate.table(self._handlers)
         self._server = Server(
-            {
-                RequestCode.REGISTER_MESSAGE_FILTER_CLASS: self._guarded(self._upload),
-                RequestCode.PULL_MESSAGE: self._guarded(self._pulls.serve),
-            },
-            limits=config.limits(),
-            tls=config.server_tls(),
+            self._handlers, limits=config.limits(), tls=config.server_tls(), strangers=config.is_authenticated
         )
         self._free = config.fs_server_async_semaphore_value
         self._address: Address | None = None
         self._task: asyncio.Task[None] | None = None
+
+    @property
+    def request_codes(self) -> frozenset[int]:
+        """What it serves."""
+        return frozenset(self._handlers)
 
     @property
     def address(self) -> str:
@@ -79,7 +91,7 @@ class FilterServer:
 
     async def start(self) -> None:
         """Listen and register. Raises ConfigError, ConnectError, RemotingError or Refused; nothing runs then."""
-        self._config.check_exposure(authenticated=False)
+        self._config.check_exposure(authenticated=self._config.is_authenticated)
         try:
             self._address = await self._server.listen(self._config.host, self._config.listen_port)
             await self._register()
@@ -99,6 +111,8 @@ class FilterServer:
         await self.classes.close()
         await self._server.stop(STOP_GRACE)
         await self._client.close()
+        if self._gate is not None:
+            self._gate.close()
 
     async def _keep_registered(self) -> None:
         while True:
@@ -106,6 +120,8 @@ class FilterServer:
             try:
                 await self._register()
                 await self.classes.forget_idle()
+                if self._gate is not None:
+                    self._gate.tick()
             except PyroMQError as error:
                 log.warning("the filter server leaves: %s", error)
                 self._gave_up(str(error))

@@ -1,0 +1,116 @@
+"""What the demo does, step by step, on servers that are there. Each step takes and returns plain values."""
+
+import asyncio
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from datetime import datetime
+
+from pyromq.aio import Admin, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage
+from pyromq.cli.demo.orders import Order, window_of
+
+IN_FLIGHT = 256
+WAIT_SECONDS = 120.0
+
+Tick = Callable[[], None]
+Windows = Counter[tuple[str, str]]
+
+
+async def produce(namesrv: str, topic: str, orders: Iterable[Order], tick: Tick) -> list[tuple[float, float]]:
+    """Send the orders in their order of arrival, many at a time; returns messages per second over the time.
+
+    The last order waits for all others: it closes the windows they belong to.
+    """
+    room, sent, begin = asyncio.Semaphore(IN_FLIGHT), 0, time.monotonic()
+    rates: list[tuple[float, float]] = []
+
+    async def send(order: Order) -> None:
+        nonlocal sent
+        try:
+            await producer.send(Message(topic, order.body, keys=[order.key]), timeout=30.0)
+        finally:
+            room.release()
+        sent += 1
+        tick()
+        if sent % 500 == 0:
+            passed = time.monotonic() - begin
+            rates.append((passed, sent / passed))
+
+    async with Producer("demo-shops", namesrv=namesrv) as producer:
+        closing: list[Order] = []
+        async with asyncio.TaskGroup() as sends:
+            for order in orders:
+                if order.is_closing:
+                    closing.append(order)
+                    continue
+                await room.acquire()
+                sends.create_task(send(order))
+        for order in closing:
+            await room.acquire()
+            await send(order)
+    passed = time.monotonic() - begin
+    return [*rates, (passed, sent / passed)]
+
+
+async def stored(namesrv: str, topic: str) -> int:
+    """How many messages the queues of a topic hold."""
+    async with Admin(namesrv=namesrv) as admin:
+        stats = await admin.topic_stats(topic)
+    return sum(queue.max_offset - queue.min_offset for queue in stats.offset_table.values())
+
+
+async def read_results(namesrv: str, topic: str, count: int) -> list[dict[str, object]]:
+    """Consume so many results. Raises TimeoutError."""
+    results: list[dict[str, object]] = []
+    consumer = PullConsumer("demo-office", namesrv=namesrv, consume_from="CONSUME_FROM_FIRST_OFFSET")
+    consumer.subscribe(topic)
+    async with consumer, asyncio.timeout(WAIT_SECONDS):
+        while len(results) < count:
+            results += [json.loads(message.body) for message in await consumer.poll(timeout=5.0)]
+    return results
+
+
+class Counting:
+    """The pipeline's work by a consumer group, for machines without Spark: at least once, repetitions removed."""
+
+    def __init__(self, namesrv: str, orders: str, broken: str) -> None:
+        self._namesrv = namesrv
+        self._orders = orders
+        self._broken = broken
+        self._seen: set[str] = set()
+        self.windows: Windows = Counter()
+        self.duplicates = 0
+        self.broken = 0
+
+    async def run(self, count: int, tick: Tick) -> None:
+        """Until so many messages have been received. Raises TimeoutError."""
+        received, everything = 0, asyncio.Event()
+        consumer = PushConsumer("demo-counting", namesrv=self._namesrv, consume_from="CONSUME_FROM_FIRST_OFFSET")
+        consumer.subscribe(self._orders)
+        async with Producer("demo-counting-out", namesrv=self._namesrv) as out:
+
+            @consumer.listen
+            async def handle(message: ReceivedMessage) -> None:
+                nonlocal received
+                await self._book(message, out)
+                received += 1
+                tick()
+                if received >= count:
+                    everything.set()
+
+            async with consumer, asyncio.timeout(WAIT_SECONDS):
+                await everything.wait()
+
+    async def _book(self, message: ReceivedMessage, out: Producer) -> None:
+        try:
+            order = json.loads(message.body)
+        except ValueError:
+            self.broken += 1
+            await out.send(Message(self._broken, message.body, keys=message.keys))
+            return
+        if order["id"] in self._seen:
+            self.duplicates += 1
+        elif order["id"] != "closing":
+            self.windows[window_of(datetime.fromisoformat(order["ts"])), order["shop"]] += order["cents"]
+        self._seen.add(order["id"])

@@ -5,7 +5,7 @@ from html import escape
 from math import floor, log10
 
 WIDTH, HEIGHT = 720, 260
-LEFT, RIGHT, TOP, BOTTOM = 70, 16, 16, 40
+LEFT, RIGHT, TOP, BOTTOM = 70, 16, 24, 40
 COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#6741d9", "#e67700", "#0c8599", "#c2255c", "#495057")
 
 SMALLEST = 1e-9
@@ -49,7 +49,7 @@ def lines(series: Mapping[str, Sequence[Point]], *, unit: str, along: str) -> st
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places[:200]]
         if len(series) > 1:
-            parts.append(_text(LEFT + 8 + number * 90, TOP + 10, name, "start", colour))
+            parts.append(_text(LEFT + 8 + number * 90, TOP - 6, name, "start", colour))
     parts.append(_text(LEFT, HEIGHT - BOTTOM + 18, f"{first:,.0f}", "middle"))
     parts.append(_text(WIDTH - RIGHT, HEIGHT - BOTTOM + 18, f"{last:,.0f}", "end"))
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, along, "middle"))
@@ -79,7 +79,7 @@ def _grid(top: float, unit: str) -> str:
         y = _y(value, top)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dee2e6"/>')
         parts.append(_text(LEFT - 6, y + 4, f"{value:,.{0 if top >= 5 else 1}f}", "end"))
-    parts.append(_text(LEFT - 6, HEIGHT - BOTTOM + 18, unit, "end"))
+    parts.append(_text(LEFT - 6, TOP - 4, unit, "end"))
     return "".join(parts)
 
 

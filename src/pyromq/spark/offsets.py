@@ -97,6 +97,8 @@ def flatten(shape: object) -> Positions:
 
 def ranges(start: Offset, end: Offset) -> list[Range]:
     """What a batch has to read, sorted; nothing for queues that did not move."""
+    if start == end:  # a batch without data, made for its state or for another source
+        return []
     found = []
     for queue, last in sorted(end.positions.items()):
         first = end.skip.get(queue, end.init.get(queue, start.positions.get(queue, last)))

@@ -86,3 +86,10 @@ def test_shares_are_proportional() -> None:
 def test_an_end_advances_what_was_taken() -> None:
     stand = standing({A0: 5, A1: 5}, {A0: (0, 60), A1: (0, 9)})
     assert advanced(stand, {A0: 10}) == Offset({A0: 15, A1: 5})
+
+
+def test_a_batch_without_data_reads_nothing_again() -> None:
+    queue = MessageQueue("t", "b", 0)
+    first = Offset({queue: 7}, init={queue: 3})
+    assert [(each.start, each.end) for each in ranges(Offset({queue: 3}, fresh=True), first)] == [(3, 7)]
+    assert ranges(first, first) == []

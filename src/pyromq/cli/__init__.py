@@ -34,6 +34,10 @@ COMMANDS = {
         "pyromq.cli.admin",
         Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
     ),
+    "pipeline": (
+        "pyromq.cli.pipeline",
+        Listing("Run and look after data pipelines on Spark.", TOOLS),
+    ),
     "top": (
         "pyromq.cli.top",
         Listing("Show brokers, topics and groups with their rates and lag, again and again until Ctrl-C.", TOOLS),

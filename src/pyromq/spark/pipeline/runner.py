@@ -137,7 +137,7 @@ class PipelineRun:
         ensure_topics(self.definition)
         plan = make_plan(self.definition, identity.query, self.state, identity.max_partitions)
         plan.save(self.state.plan)
-        rows = _stream(session, self.state.plan)
+        rows = open_stream(session, self.state.plan)
         if not plan.fast:
             rows = stages.apply(session, rows, self.definition, self._functions)
             plan.ids = stages.check_plan(rows, self.definition)
@@ -152,8 +152,13 @@ class PipelineRun:
         else:
             writer = writer.trigger(processingTime=f"{round(self.definition.interval_seconds * 1000)} milliseconds")
         if any(kind == "format" for _, kind, _ in self.definition.targets):
-            return writer.foreachBatch(_foreign_batch(self.definition, self.state.plan)).start()
-        return writer.format(rowsink.NAME).option("plan", str(self.state.plan)).start()
+            writer = writer.foreachBatch(_foreign_batch(self.definition, self.state.plan))
+        else:
+            writer = writer.format(rowsink.NAME).option("plan", str(self.state.plan))
+        try:
+            return writer.start()
+        except PySparkException as error:
+            raise PipelineFailedError(explain(str(error))) from error
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends. Raises StreamingQueryException."""
@@ -235,7 +240,8 @@ def check_output(definition: Definition, rows: DataFrame) -> None:
             check_columns(sink, to_arrow_schema(rows.schema, timezone="UTC"))
 
 
-def _stream(session: SparkSession, plan: Path) -> DataFrame:
+def open_stream(session: SparkSession, plan: Path) -> DataFrame:
+    """The rows of the source. Raises PipelineFailedError."""
     try:
         return session.readStream.format(rowsource.NAME).option("plan", str(plan)).load()
     except PySparkException as error:

@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -25,11 +26,11 @@ Function = Callable[[DataFrame], DataFrame]
 Functions = Mapping[str, Function]
 
 _SHUFFLES = re.compile(
-    r"^[\s:+-]*(Aggregate|Deduplicate\w*|Distinct|Join|FlatMapGroups\w*|TransformWithState\w*|Sort|Repartition\w*)\b",
+    r"^[\s:+~-]*(Aggregate|Deduplicate\w*|Distinct|Join|FlatMapGroups\w*|TransformWithState\w*|Sort|Repartition\w*)\b",
     re.MULTILINE,
 )
-_AGGREGATES = re.compile(r"^[\s:+-]*(Aggregate|Join)\b", re.MULTILINE)
-_READS = re.compile(r"^[\s:+-]*Streaming(Relation|DataSourceV2)", re.MULTILINE)
+_AGGREGATES = re.compile(r"^[\s:+~-]*(Aggregate|Join)\b", re.MULTILINE)
+_READS = re.compile(r"^[\s:+~-]*Streaming(Relation|DataSourceV2)", re.MULTILINE)
 
 
 def row_schema(definition: Definition) -> StructType:
@@ -97,6 +98,19 @@ def spark_interval(duration: str) -> str:
     return f"{round(parse_seconds(duration) * 1000)} milliseconds"
 
 
+class PlanShape(NamedTuple):
+    """What the text of a query plan tells."""
+
+    reads: int
+    shuffles: bool
+    aggregates: bool
+
+
+def read_tree(tree: str) -> PlanShape:
+    """From Spark's rendering of an analysed plan."""
+    return PlanShape(len(_READS.findall(tree)), bool(_SHUFFLES.search(tree)), bool(_AGGREGATES.search(tree)))
+
+
 def check_plan(rows: DataFrame, definition: Definition) -> dict[str, list[str]]:
     """What can be said once the columns are known; returns the columns that identify rows, by sink.
 
@@ -104,11 +118,11 @@ def check_plan(rows: DataFrame, definition: Definition) -> dict[str, list[str]]:
     """
     if not rows.isStreaming:
         return {}
-    tree = rows._jdf.queryExecution().analyzed().toString()
-    reads = len(_READS.findall(tree))
-    if reads > 1:
-        raise DefinitionError("transform", f"reads `{VIEW}` {reads} times; a pipeline is one pass over its source")
-    shuffled = bool(_SHUFFLES.search(tree))
+    shape = read_tree(rows._jdf.queryExecution().analyzed().toString())
+    if shape.reads > 1:
+        raise DefinitionError(
+            "transform", f"reads `{VIEW}` {shape.reads} times; a pipeline is one pass over its source"
+        )
     ids: dict[str, list[str]] = {}
     for place, (name, _, target) in enumerate(definition.targets):
         if not isinstance(target, TopicTarget):
@@ -116,9 +130,9 @@ def check_plan(rows: DataFrame, definition: Definition) -> dict[str, list[str]]:
         where = f"sinks[{place}].topic"
         ids[name] = columns_of(target.id)
         _check_columns(rows, f"{where}.id", ids[name])
-        if target.delivery == "effectively-once" and shuffled and not ids[name]:
+        if target.delivery == "effectively-once" and shape.shuffles and not ids[name]:
             keys = definition.dedup.keys if definition.dedup is not None else []
-            if not keys or not set(keys) <= set(rows.columns) or _AGGREGATES.search(tree):
+            if not keys or not set(keys) <= set(rows.columns) or shape.aggregates:
                 raise DefinitionError(
                     where,
                     "rows come out of a shuffle, so name the columns that make a row unique in its batch (id: [...]), "

@@ -1,0 +1,41 @@
+"""The last batches of a pipeline, from Spark's checkpoint and the sinks' reports."""
+
+from typing import Any
+
+import msgspec
+
+from pyromq.spark.offsets import Offset, nest, ranges
+from pyromq.spark.pipeline.checkpoint import Checkpoint
+from pyromq.spark.pipeline.definition import Definition
+from pyromq.spark.pipeline.state import State
+
+
+class BatchHistory(msgspec.Struct, kw_only=True):
+    """One batch."""
+
+    batch: int
+    time: float
+    seconds: float | None
+    messages: int
+    rows: dict[str, int]
+    end: dict[str, Any]
+
+
+def read_history(definition: Definition, limit: int) -> list[BatchHistory]:
+    """Newest last. Raises StateError."""
+    state = State(definition.checkpoint)
+    found = []
+    for entry in Checkpoint(state.checkpoint).history(limit):
+        begin = entry.start or Offset(entry.end.init)
+        report = state.reported(entry.batch)
+        found.append(
+            BatchHistory(
+                batch=entry.batch,
+                time=entry.time,
+                seconds=entry.seconds,
+                messages=sum(each.messages for each in ranges(begin, entry.end)),
+                rows=report.rows if report is not None else {},
+                end=nest(entry.end.positions),
+            )
+        )
+    return found

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +21,12 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_java_driver(classpath: str, cluster: Cluster, home: Path, *scenarios: str) -> dict[str, Outcome]:
-    """Run scenarios with the official Java client."""
-    command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home)
-    command.insert(1, "-Drocketmq.client.rebalance.waitInterval=2000")
+def run_java_driver(
+    classpath: str, cluster: Cluster, home: Path, *scenarios: str, jvm: Sequence[str] = ()
+) -> dict[str, Outcome]:
+    """Run scenarios with the official Java client; `jvm` are options of the virtual machine."""
+    options = ["-Drocketmq.client.rebalance.waitInterval=2000", *jvm]
+    command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home, jvm=options)
     return run_driver(command, cluster, home)
 
 

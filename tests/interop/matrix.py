@@ -14,8 +14,9 @@ SCENARIOS = (
 )  # fmt: skip
 """What every client is tried with, as far as it can do it; drivers know them by these names."""
 
-SECTIONS = CLIENTS, MIXED, MQADMIN, FILES, REPLICATION = (
+SECTIONS = CLIENTS, SECURITY, MIXED, MQADMIN, FILES, REPLICATION = (
     "Clients",
+    "Security",
     "Mixed cluster",
     "mqadmin, the same output as of Apache's servers",
     "Files",

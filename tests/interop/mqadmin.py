@@ -18,8 +18,8 @@ class MqAdmin:
     """
 
     def __init__(self, namesrv: str, home: Path) -> None:
-        command = java(java_driver(SERVER_VERSION), "pyromq.AdminRunner", home=home)
-        command.insert(1, f"-Drocketmq.namesrv.addr={namesrv}")
+        options = [f"-Drocketmq.namesrv.addr={namesrv}"]
+        command = java(java_driver(SERVER_VERSION), "pyromq.AdminRunner", home=home, jvm=options)
         self._process = subprocess.Popen(
             command,
             cwd=home,  # consumerStatus writes files where it runs

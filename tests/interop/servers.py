@@ -8,11 +8,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
+from types import MappingProxyType, TracebackType
+from typing import Any, Self
 
 from pyromq import Admin, ClientError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
@@ -102,12 +102,11 @@ class Server:
         self.stop()
 
 
-def our_name_server(folder: Path) -> Server:
-    """`pyromq namesrv` as a process."""
-    folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    options = ["--listen-port", str(port), "--kv-config-path", str(folder / "kvConfig.json")]
-    return Server(folder, [sys.executable, "-m", "pyromq", "namesrv", *options], f"127.0.0.1:{port}", "namesrv.log")
+def our_name_server(folder: Path, **properties: str) -> Server:
+    """`pyromq namesrv` as a process, configured by Apache's property names."""
+    port = write_name_server_properties(folder, properties)
+    command = [sys.executable, "-m", "pyromq", "namesrv", "-c", str(folder / "namesrv.conf")]
+    return Server(folder, command, f"127.0.0.1:{port}", "namesrv.log")
 
 
 def our_broker(folder: Path, namesrv: str, name: str = "broker-a", **properties: str) -> Server:
@@ -117,25 +116,28 @@ def our_broker(folder: Path, namesrv: str, name: str = "broker-a", **properties:
     return Server(folder, command, f"127.0.0.1:{port}", "broker.log")
 
 
-def apache_name_server(folder: Path, version: str = SERVER_VERSION) -> Server:
-    """Apache's name server."""
-    folder.mkdir(parents=True, exist_ok=True)
-    port = free_port()
-    (folder / "namesrv.conf").write_text(f"listenPort={port}\nkvConfigPath={folder / 'kvConfig.json'}\n")
-    main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(folder / "namesrv.conf")]
+def apache_name_server(folder: Path, version: str = SERVER_VERSION, jvm: Sequence[str] = ()) -> Server:
+    """Apache's name server; `jvm` are options of the virtual machine."""
+    port = write_name_server_properties(folder, {})
     write_logging(folder, "namesrv")
-    command = java(apache_servers(version), *main, home=folder)
+    main = ["org.apache.rocketmq.namesrv.NamesrvStartup", "-c", str(folder / "namesrv.conf")]
+    command = java(apache_servers(version), *main, home=folder, jvm=jvm)
     return Server(folder, command, f"127.0.0.1:{port}", "namesrv.log", ROCKETMQ_HOME=str(folder))
 
 
 def apache_broker(
-    folder: Path, namesrv: str, name: str = "broker-a", version: str = SERVER_VERSION, **properties: str
+    folder: Path,
+    namesrv: str,
+    name: str = "broker-a",
+    version: str = SERVER_VERSION,
+    jvm: Sequence[str] = (),
+    **properties: str,
 ) -> Server:
     """Apache's broker with a small heap."""
     port = write_properties(folder, namesrv, name, properties)
-    main = ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(folder / "broker.conf")]
     write_logging(folder, "broker")
-    command = java(apache_servers(version), *main, heap="512m", home=folder)
+    main = ["org.apache.rocketmq.broker.BrokerStartup", "-c", str(folder / "broker.conf")]
+    command = java(apache_servers(version), *main, heap="512m", home=folder, jvm=jvm)
     return Server(folder, command, f"127.0.0.1:{port}", "broker.log", ROCKETMQ_HOME=str(folder))
 
 
@@ -143,6 +145,15 @@ def write_logging(folder: Path, server: str) -> None:
     """The file without which servers of the 4.9 line do not start."""
     (folder / "conf").mkdir(exist_ok=True)
     (folder / "conf" / f"logback_{server}.xml").write_text('<configuration><root level="OFF"/></configuration>\n')
+
+
+def write_name_server_properties(folder: Path, properties: dict[str, str]) -> int:
+    """A namesrv.conf; returns the port it chose."""
+    folder.mkdir(parents=True, exist_ok=True)
+    port = free_port()
+    text = {"listenPort": str(port), "kvConfigPath": str(folder / "kvConfig.json"), **properties}
+    (folder / "namesrv.conf").write_text("".join(f"{key}={value}\n" for key, value in text.items()))
+    return port
 
 
 def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str, str]) -> int:
@@ -170,10 +181,12 @@ def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str
     return port
 
 
-def java(classpath: str, main: str, *arguments: str, heap: str = "256m", home: Path) -> list[str]:
+def java(
+    classpath: str, main: str, *arguments: str, heap: str = "256m", home: Path, jvm: Sequence[str] = ()
+) -> list[str]:
     """A JVM that keeps its logs and files below `home`."""
     return [
-        "java", f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Duser.home={home}",
+        "java", *jvm, f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Duser.home={home}",
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
         "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", classpath, main, *arguments,
     ]  # fmt: skip
@@ -185,6 +198,8 @@ class Cluster:
 
     name_server: Server
     broker: Server
+    access: Mapping[str, Any] = MappingProxyType({})
+    """What it takes to administrate it: options of our admin client."""
 
     @property
     def namesrv(self) -> str:
@@ -204,19 +219,19 @@ class Cluster:
 
     def reset_offsets(self, topic: str, group: str) -> None:
         """Have the members of a group begin a topic again; for clients that cannot ask for it themselves."""
-        with Admin(namesrv=self.namesrv, instance_name=f"reset-{group}") as admin:
+        with Admin(namesrv=self.namesrv, instance_name=f"reset-{group}", **self.access) as admin:
             admin.reset_offsets(group, topic, 0)
 
     def create_group(self, group: str) -> None:
         """Create a group that tries each message once more; for clients that cannot say how often."""
         config = SubscriptionGroupConfig(group_name=group, retry_max_times=1)
-        with Admin(namesrv=self.namesrv, instance_name=f"create-{group}") as admin:
+        with Admin(namesrv=self.namesrv, instance_name=f"create-{group}", **self.access) as admin:
             admin.create_group(config, cluster="DefaultCluster")
 
     def settle(self) -> None:
         """Wait until the name server knows the broker: an open port does not say so."""
         end = time.monotonic() + START_TIMEOUT
-        with Admin(namesrv=self.namesrv, instance_name=f"settle-{self.namesrv}") as admin:
+        with Admin(namesrv=self.namesrv, instance_name=f"settle-{self.namesrv}", **self.access) as admin:
             while time.monotonic() < end:
                 with contextlib.suppress(ClientError):
                     if admin.cluster_info().broker_addr_table and admin.topic_route(DEFAULT_TOPIC).broker_datas:

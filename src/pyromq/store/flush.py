@@ -175,7 +175,7 @@ class Flusher:
     def _due(self) -> bool:
         """Whether enough is dirty to flush unasked, or has been for long enough."""
         now, target = self._clock(), self._log.max_offset
-        if now - self._last_thorough >= self._thorough:
+        if not 0 <= now - self._last_thorough < self._thorough:  # below 0: the clock was set back
             self._last_thorough = now
             return target > self.synced
         return (target >> PAGE_SHIFT) - (self.synced >> PAGE_SHIFT) >= self._least_pages

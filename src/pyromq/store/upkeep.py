@@ -75,7 +75,9 @@ class Upkeep:
         if self._is_due("probe", now, _SECOND):
             self._probe()
         grown = self._dispatcher.position - self._saved
-        if now >= self._due["save"] or grown >= self._config.save_interval_bytes:
+        if self._is_over("save", self._config.flush_consume_queue_thorough_interval) or (
+            grown >= self._config.save_interval_bytes
+        ):
             self.save_soon()
         elif self._is_due("flush", now, self._config.flush_interval_consume_queue) and self._idle():
             self._guarded(self._flush_queues)
@@ -160,7 +162,11 @@ class Upkeep:
         return self._flushing is None or self._flushing.done()
 
     def _is_due(self, task: str, now: int, interval: int) -> bool:
-        if now < self._due[task]:
+        if not self._is_over(task, interval):
             return False
         self._due[task] = now + interval
         return True
+
+    def _is_over(self, task: str, interval: int) -> bool:
+        """Whether the time of a task has come. Further ahead than its interval means that the clock was set back."""
+        return not self._now < self._due[task] <= self._now + interval

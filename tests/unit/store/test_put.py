@@ -250,7 +250,10 @@ def test_hook_may_rewrite_or_refuse(tmp_path: Path) -> None:
     store.close()
 
 
-def test_full_disk_is_a_status_and_passes_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("later", [2_000, -3_600_000])  # also when the clock is set back
+def test_full_disk_is_a_status_and_passes_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
     clock = Clock()
     store = open_store(tmp_path, clock, allocate_step_commit_log=256)
     put(store)
@@ -267,7 +270,7 @@ def test_full_disk_is_a_status_and_passes_by_itself(tmp_path: Path, monkeypatch:
     assert store.flags.has(Flag.NO_SPACE)
     assert bodies(store) == [b"hello"], "reading goes on"
     monkeypatch.undo()
-    clock.now += 2_000
+    clock.now += later
     store.tick()
     assert put(store, body=b"x" * 3000).queue_offset == 1
     store.close()

@@ -100,7 +100,7 @@ class MasterTables:
                 if self.address:
                     await self.sync()
                 self._failing = False
-            except PyroMQError as error:
+            except (PyroMQError, OSError) as error:  # it does not answer, or this disk is full
                 if not self._failing:
                     log.warning("tables cannot be copied from the master at %s: %s", self.address, error)
                 self._failing = True
@@ -115,7 +115,7 @@ class MasterTables:
             self._wake.clear()
 
     async def sync(self) -> None:
-        """Copy all tables once. Raises PyroMQError."""
+        """Copy all tables once. Raises PyroMQError, and OSError when they cannot be saved."""
         broker = self._broker
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
         if topics.data_version != broker.topics.version or broker.topics.assumed:

@@ -104,6 +104,11 @@ def wall_clock() -> int:
     return time.time_ns() // 1_000_000
 
 
+def steady_clock() -> int:
+    """Milliseconds that no change of the wall clock touches: for how long something has lasted."""
+    return time.monotonic_ns() // 1_000_000
+
+
 class Broker:
     """One broker: a store, the requests on it, and its place in the cluster.
 
@@ -112,12 +117,13 @@ class Broker:
         print(broker.address)
         await broker.stop()
 
-    `clock` gives Unix milliseconds.
+    `clock` gives Unix milliseconds; with one of a test's own, all time is by it.
     """
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], int] = wall_clock) -> None:
         self.config = config
         self.clock = clock
+        self.steady = steady_clock if clock is wall_clock else clock
         self.started_at = clock()
         self.topics = Topics(config, clock)
         self.groups = Groups(config, clock)
@@ -129,12 +135,12 @@ class Broker:
         )
         self.ordered_batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)
         self.request_modes = RequestModes(config)
-        self.locks = QueueLocks(clock)
+        self.locks = QueueLocks(self.steady)
         self.stats = BrokerStats(clock)
         self.filters = Filters(config, clock)
         self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
         self.timers = Timers()
-        self.replicas = ReplicationPort(config, clock)
+        self.replicas = ReplicationPort(config, self.steady)
         self.day_totals = DayTotals(clock, self._message_totals)
         self.runtime_sources: list[Callable[[], dict[str, object]]] = []
         self.followers: dict[str, Callable[[Dispatch], None]] = {}
@@ -232,7 +238,7 @@ class Broker:
         self.filter_servers = FilterServers(
             self.config, self.store.store_host.ip, self.registration.announce_filter_servers, self.clock
         )
-        self.park = PullPark(self.clock, self.store.max_offset, capacity=self.config.max_parked_pulls)
+        self.park = PullPark(self.steady, self.store.max_offset, capacity=self.config.max_parked_pulls)
         undo.callback(self.park.resume_all)
         self.store.add_listener(self._follow, self.followers)
         self.store.add_listener(self.park.heard, self.park.topics)
@@ -256,7 +262,10 @@ class Broker:
             return
         if config.broker_role is BrokerRole.SLAVE:
             self.acting, self.escape = may_act(self, self._undo)
-        elif not config.skip_pre_online:
+            return
+        if config.broker_role is BrokerRole.SYNC_MASTER:
+            self.store.add_hook(self.replicas.waits.refusal, ())
+        if not config.skip_pre_online:
             self.taken_over = await take_over(self, self.members)
 
     def _replicate(self) -> None:
@@ -386,7 +395,7 @@ class Broker:
             self.park,
             self.filters,
             self.stats,
-            clock,
+            self.steady,
         )
         requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
         transactions = self._transaction_part()

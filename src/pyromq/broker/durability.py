@@ -21,8 +21,6 @@ class Replicas(Protocol):
 
     @property
     def wanted(self) -> bool: ...
-    @property
-    def too_few(self) -> bool: ...
     def wait(self, end: int, done: Safe) -> None: ...
 
 
@@ -39,11 +37,6 @@ class Durability:
         if not self._sync_flush and (self._replicas is None or not self._replicas.wanted):
             return False
         return properties.get(Property.WAIT, "true") != "false"
-
-    def too_few_replicas(self, properties: Mapping[str, str]) -> bool:
-        """Whether a message with these properties has to wait for copies that nobody could take now."""
-        replicas = self._replicas
-        return replicas is not None and replicas.too_few and properties.get(Property.WAIT, "true") != "false"
 
     def wait(self, result: PutResult, done: Safe) -> None:
         """Call `done` once the message is safe or the wait is over."""

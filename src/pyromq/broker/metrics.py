@@ -63,6 +63,7 @@ class BrokerMetrics(Collector):
         yield from self._lag()
         yield from self._transactions()
         yield from self._storage()
+        yield from self._replication()
         yield from self._transport()
 
     def _gauge(self, name: str, doc: str, value: float) -> GaugeMetricFamily:
@@ -207,6 +208,33 @@ class BrokerMetrics(Collector):
             gauge = GaugeMetricFamily(name, doc, labels=_STORAGE)
             gauge.add_metric(values, value)
             yield gauge
+
+    def _replication(self) -> Iterator[Metric]:
+        broker, link = self._broker, self._broker.link
+        if link is not None:
+            yield self._gauge("pyromq_ha_following", "Whether this slave is connected to its master.", link.connected)
+            yield self._gauge("pyromq_ha_silence_milliseconds", "Time since it heard of it.", link.silence())
+            yield self._gauge("pyromq_ha_acting", "Whether it acts for its master.", broker.acts_as_master)
+            escaped = CounterMetricFamily("pyromq_ha_escaped_messages", "Messages other masters took.", labels=_NODE)
+            escaped.add_metric(self._node, broker.escape.sent if broker.acting is not None else 0)
+            yield escaped
+            return
+        status, waits = broker.replicas.status(), broker.replicas.waits
+        yield self._gauge("pyromq_ha_slaves", "Slaves that follow.", len(status.ha_connection_info))
+        yield self._gauge("pyromq_ha_slaves_in_sync", "Slaves near enough to wait for.", status.in_sync_slave_nums)
+        yield self._gauge("pyromq_ha_waiting_messages", "Messages that wait for slaves.", len(waits))
+        labels = (*_NODE, "slave")
+        lag = GaugeMetricFamily("pyromq_ha_slave_lag_bytes", "Bytes of the log that a slave lacks.", labels=labels)
+        rate = GaugeMetricFamily("pyromq_ha_slave_bytes_per_second", "Bytes sent to it.", labels=labels)
+        for each in status.ha_connection_info:
+            lag.add_metric((*self._node, each.addr.removeprefix("/")), each.diff)
+            rate.add_metric((*self._node, each.addr.removeprefix("/")), each.transferred_byte_in_second)
+        yield lag
+        yield rate
+        ended = CounterMetricFamily("pyromq_ha_waits", "How waits for slaves ended.", labels=(*_NODE, "status"))
+        for outcome, count in waits.outcomes.items():
+            ended.add_metric((*self._node, outcome.name.lower()), count)
+        yield ended
 
     def _transport(self) -> Iterator[Metric]:
         broker = self._broker

@@ -80,9 +80,9 @@ class Sender:
         self._ids = ids
         self._clock = clock
         self._note_settings()
-        # Elsewhere consumers may be served without this broker: what no slave has would be missed there.
-        self._needs_replicas = config.enable_slave_acting_master
         self.steps: list[Step] = []
+        self.marks: set[str] = {Property.TRANSACTION_PREPARED}
+        """Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
         self.busy = 0
         """How often a message was refused because too many wait for the disk."""
 

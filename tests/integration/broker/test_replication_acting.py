@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.metrics import BrokerMetrics
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
@@ -315,6 +316,31 @@ async def test_a_notification_is_looked_into_and_not_believed(tmp_path: Path) ->
             assert (await peer.call(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)).code == ResponseCode.SUCCESS
             await until(lambda: slave.members.smallest == 0)
             assert not slave.acts_as_master
+
+
+def figure(broker: Broker, name: str) -> float:
+    """One figure of a broker's metrics, whatever its labels."""
+    lines = BrokerMetrics(broker).page().decode().splitlines()
+    (value,) = [line.rpartition(" ")[2] for line in lines if line.startswith((name + "{", name + " "))]
+    return float(value)
+
+
+async def test_metrics_tell_how_replication_goes(tmp_path: Path) -> None:
+    async with group(tmp_path) as brokers:
+        master = await brokers.start("broker-a", role="SYNC_MASTER")
+        slave = await brokers.start("broker-a", 1)
+        await until(lambda: len(master.replicas.followers()) == 1)
+        async with Peer(master.address) as peer:
+            await peer.stored("orders")
+        assert figure(master, "pyromq_ha_slaves") == figure(master, "pyromq_ha_slaves_in_sync") == 1
+        assert figure(master, "pyromq_ha_slave_lag_bytes") == 0
+        assert figure(master, "pyromq_ha_waits_total") == 1
+        assert figure(slave, "pyromq_ha_following") == 1
+        assert figure(slave, "pyromq_ha_acting") == 0
+        await brokers.stop(master)
+        await until(lambda: slave.acts_as_master and figure(slave, "pyromq_ha_following") == 0)
+        assert figure(slave, "pyromq_ha_acting") == 1
+        assert figure(slave, "pyromq_ha_escaped_messages_total") == 0
 
 
 async def test_without_enough_slaves_a_sync_master_stores_nothing(tmp_path: Path) -> None:

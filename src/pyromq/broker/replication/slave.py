@@ -187,6 +187,10 @@ class MasterLink:
         if self._session is not None and 0 < self._store.max_physical_offset < master.begin:
             self._session.close(f"the master's log begins at {master.begin} now, beyond this one's end")
 
+    def silence(self) -> int:
+        """Milliseconds since the master was heard of; 0 while there is no connection at all."""
+        return self._clock() - self._session.heard if self._session is not None else 0
+
     def status(self) -> HARuntimeInfo:
         """For GET_BROKER_HA_STATUS."""
         session = self._session

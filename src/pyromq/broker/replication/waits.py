@@ -3,13 +3,14 @@
 Waits are answered in the order of the log. One that starts with too few slaves near enough ends at once.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.follower import Follower
-from pyromq.store import BrokerRole, PutStatus
+from pyromq.protocol.properties import Property
+from pyromq.store import BrokerRole, PutMessage, PutResult, PutStatus
 
 Done = Callable[[PutStatus], None]
 
@@ -34,6 +35,8 @@ class ReplicaWaits:
         self._clock = clock
         self._followers = followers
         self._waiting: deque[_Wait] = deque()
+        self.outcomes: Counter[PutStatus] = Counter()
+        """How waits ended."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -65,17 +68,27 @@ class ReplicaWaits:
         near = sum(follower.in_sync(gap) for follower in self._followers())
         return near < self.copies(near)
 
+    def refusal(self, message: PutMessage) -> PutResult | None:
+        """A hook of the store, where a slave may act for this master: what no slave has would be missed there."""
+        if (message.property_map or {}).get(Property.WAIT, "true") == "false" or not self.too_few:
+            return None
+        return PutResult(
+            PutStatus.IN_SYNC_REPLICAS_NOT_ENOUGH,
+            reason="fewer slaves than inSyncReplicas needs are connected and near enough: the message is not stored, "
+            "try another broker",
+        )
+
     def wait(self, end: int, done: Done) -> None:
         """Tell `done` once enough slaves have everything below `end`: PUT_OK, or why not."""
         config = self._config
         near = [follower for follower in self._followers() if follower.in_sync(config.ha_max_gap_not_in_sync)]
         copies = self.copies(len(near))
         if sum(follower.ack >= end for follower in near) >= copies:
-            done(PutStatus.PUT_OK)
+            self._end(done, PutStatus.PUT_OK)
         elif len(near) < copies:
-            done(PutStatus.SLAVE_NOT_AVAILABLE)
+            self._end(done, PutStatus.SLAVE_NOT_AVAILABLE)
         elif len(self._waiting) >= config.max_flush_waiters:
-            done(PutStatus.FLUSH_SLAVE_TIMEOUT)
+            self._end(done, PutStatus.FLUSH_SLAVE_TIMEOUT)
         else:
             self._waiting.append(_Wait(end, copies, self._clock() + config.slave_timeout, done))
 
@@ -86,16 +99,20 @@ class ReplicaWaits:
             return
         acks = sorted((follower.ack for follower in self._followers()), reverse=True)
         while waiting and waiting[0].copies <= len(acks) and acks[waiting[0].copies - 1] >= waiting[0].end:
-            waiting.popleft().done(PutStatus.PUT_OK)
+            self._end(waiting.popleft().done, PutStatus.PUT_OK)
 
     def expire(self, now: int) -> None:
         """Give up the waits whose time is over."""
         waiting = self._waiting
         while waiting and waiting[0].deadline <= now:
-            waiting.popleft().done(PutStatus.FLUSH_SLAVE_TIMEOUT)
+            self._end(waiting.popleft().done, PutStatus.FLUSH_SLAVE_TIMEOUT)
 
     def end_all(self) -> None:
         """The broker stops: nobody will report any more."""
         waiting, self._waiting = self._waiting, deque()
         for each in waiting:
-            each.done(PutStatus.FLUSH_SLAVE_TIMEOUT)
+            self._end(each.done, PutStatus.FLUSH_SLAVE_TIMEOUT)
+
+    def _end(self, done: Done, status: PutStatus) -> None:
+        self.outcomes[status] += 1
+        done(status)

@@ -19,6 +19,7 @@ ALLOWED = {
     "filtersrv": {"protocol", "remoting", "auth"},
     "client": {"protocol", "remoting"},
     "spark": {"protocol", "remoting", "store", "client"},
+    "testing": {"protocol", "broker", "namesrv", "client"},
     "cli": {"protocol", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
 }
 

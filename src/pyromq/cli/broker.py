@@ -12,7 +12,7 @@ from pyromq.cli import logs
 from pyromq.cli.flags import settings_command
 from pyromq.cli.running import run
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("broker")

@@ -10,7 +10,7 @@ from pyromq.cli.running import run
 from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.server import FilterServer
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("filtersrv")

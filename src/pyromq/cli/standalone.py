@@ -11,7 +11,7 @@ from pyromq.broker.standalone import Standalone
 from pyromq.cli import logs
 from pyromq.cli.running import run
 
-app = typer.Typer()
+app = typer.Typer(add_completion=False)
 
 
 @app.command("standalone")

@@ -84,7 +84,7 @@ def started(start: Callable[[], StreamingQuery]) -> StreamingQuery:
     while True:
         query = start()
         end = time.monotonic() + BOUND
-        while query.isActive and query.status["message"] == "Initializing sources" and time.monotonic() < end:
+        while query.isActive and query.status["message"].startswith("Initializing") and time.monotonic() < end:
             time.sleep(0.1)
         if query.isActive or "failed to connect back" not in str(query.exception()):
             return query

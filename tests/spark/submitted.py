@@ -1,0 +1,26 @@
+"""What spark-submit runs on a cluster: read a topic as a stream that ends, write Parquet, say what happened."""
+
+import json
+import sys
+
+from pyspark.sql import SparkSession
+
+namesrv, topic, folder = sys.argv[1:]
+spark = SparkSession.builder.getOrCreate()
+frame = (
+    spark.readStream.format("rocketmq")
+    .options(nameServer=namesrv, topic=topic, startingOffsets="earliest", minPartitions="4")
+    .load()
+)
+query = (
+    frame.selectExpr("CAST(body AS STRING) AS text", "queueId")
+    .writeStream.format("parquet")
+    .option("path", f"{folder}/rows")
+    .option("checkpointLocation", f"{folder}/checkpoint")
+    .trigger(availableNow=True)
+    .start()
+)
+query.awaitTermination()
+rows = spark.read.parquet(f"{folder}/rows")
+executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+print(json.dumps({"rows": rows.count(), "distinct": rows.distinct().count(), "executors": len(executors) - 1}))  # noqa: T201 - read by the test

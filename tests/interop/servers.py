@@ -9,9 +9,9 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Any, Self
 
 from pyromq import Admin, ClientError
@@ -198,7 +198,7 @@ class Cluster:
 
     name_server: Server
     broker: Server
-    access: Mapping[str, Any] = MappingProxyType({})
+    access: Mapping[str, Any] = field(default_factory=dict)
     """What it takes to administrate it: options of our admin client."""
 
     @property

@@ -7,7 +7,7 @@ from pyromq.auth.errors import AuthError
 from pyromq.auth.requests import Changing, answering
 from pyromq.auth.rules import Action, Decision, Entry, Kind, Pattern, PolicyType, Rules
 from pyromq.auth.store import AccessStore
-from pyromq.protocol.bodies.auth import PlainAccount, PlainAccounts
+from pyromq.protocol.bodies import PlainAccount, PlainAccounts
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import DeleteAclConfigHeader, UpdateAndCreateAclConfigHeader

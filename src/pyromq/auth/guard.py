@@ -17,7 +17,7 @@ from pyromq.auth.audit import AuditLog
 from pyromq.auth.errors import Denied
 from pyromq.auth.needs import Need, Scene
 from pyromq.auth.permissions import PERMISSIONS, SUPER
-from pyromq.auth.rules import Decision, Kind, Rules, judge
+from pyromq.auth.rules import Action, Decision, Kind, Rules, judge
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
@@ -69,7 +69,7 @@ class Guard:
         self.failures = failures
         self._look_again = look_again
         self._decided_for: Access | None = None
-        self._allowed: set[tuple[str, str, Kind, str, int]] = set()
+        self._allowed: set[tuple[str, str, Need]] = set()
         self.stats = GuardStats()
         self.on_super: Callable[[Command, Connection], None] | None = None
         """Told about each request of a super user, before it is served."""
@@ -135,10 +135,11 @@ class Guard:
         raise Denied(NOT_KNOWN if key else NO_KEY, reason)
 
     def _authorize(self, user: User, need: Need, access: Access, host: str) -> None:
-        decision = (user.name, host, need.kind, need.name, int(need.actions))
+        decision = (user.name, host, need)
         if decision in self._allowed:
             return
-        entry = judge(access.rules.get(user.name, NO_RULES), need.kind, need.name, need.actions, host)
+        rules = access.rules.get(user.name, NO_RULES)
+        entry = judge(rules, Kind(need.kind), need.name, Action(need.actions), host)
         if entry is None or entry.decision is Decision.DENY:
             self.stats.unauthorized += 1
             why = "no matched policies" if entry is None else "the decision is deny"

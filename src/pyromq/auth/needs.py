@@ -28,15 +28,18 @@ from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.recall import decode_recall_handle
 
-PUB, SUB, GET, UPDATE = Action.PUB, Action.SUB, Action.GET, Action.UPDATE
+# Plain numbers and texts, for each request passes here: hashing and combining enum members takes microseconds.
+PUB, SUB, GET = Action.PUB.value, Action.SUB.value, Action.GET.value
+CREATE, UPDATE = Action.CREATE.value, Action.UPDATE.value
+TOPIC, GROUP, CLUSTER, FILTER = Kind.TOPIC.value, Kind.GROUP.value, Kind.CLUSTER.value, Kind.FILTER.value
 
 
 class Need(NamedTuple):
-    """One resource, and the actions of which one must be allowed."""
+    """One resource, and the actions (the bits of `Action`) of which one must be allowed."""
 
-    kind: Kind
+    kind: str
     name: str
-    actions: Action
+    actions: int
 
     def __str__(self) -> str:
         return f"{self.kind}:{self.name}"
@@ -57,44 +60,48 @@ Needs = Callable[[Command, Scene], Iterable[Need]]
 B = TypeVar("B", bound=Body)
 
 
-def topic_need(name: str, actions: Action, scene: Scene) -> Need:
+def topic_need(name: str, actions: int, scene: Scene) -> Need:
     """Whose permission a topic is a matter of."""
-    if name.startswith((names.RETRY_PREFIX, names.DLQ_PREFIX)):
+    if name.startswith(_OF_GROUPS):
         group = name.removeprefix(names.RETRY_PREFIX if names.is_retry_topic(name) else names.DLQ_PREFIX)
-        return Need(Kind.GROUP, group.partition("+")[0], actions & ~PUB | SUB if actions & PUB else actions)
+        return Need(GROUP, group.partition("+")[0], actions & ~PUB | SUB if actions & PUB else actions)
     if name in _HOLDING or name.startswith(names.SYSTEM_TOPIC_PREFIX):
-        return Need(Kind.CLUSTER, scene.cluster, UPDATE if actions & ~(SUB | GET) else GET)
-    return Need(Kind.TOPIC, name, actions)
+        return Need(CLUSTER, scene.cluster, UPDATE if actions & ~(SUB | GET) else GET)
+    return Need(TOPIC, name, actions)
 
 
+_OF_GROUPS = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 _HOLDING = names.FORBIDDEN_TOPICS - {names.SELF_TEST_TOPIC, names.OFFSET_MOVED_TOPIC}
 
 
 def topic(actions: Action, field: str = "topic", *, optional: bool = False) -> Needs:
     """The topic in a field."""
+    wanted = actions.value
 
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
         name = request.ext.get(field, "")
-        return () if optional and not name else (topic_need(name, actions, scene),)
+        return () if optional and not name else (topic_need(name, wanted, scene),)
 
     return needs
 
 
 def group(actions: Action, field: str = "consumerGroup", *, optional: bool = False) -> Needs:
     """The group in a field."""
+    wanted = actions.value
 
     def needs(request: Command, _scene: Scene) -> Iterable[Need]:
         name = request.ext.get(field, "")
-        return () if optional and not name else (Need(Kind.GROUP, name, actions),)
+        return () if optional and not name else (Need(GROUP, name, wanted),)
 
     return needs
 
 
 def cluster(actions: Action, field: str = "") -> Needs:
     """The cluster in a field, or that of the server."""
+    wanted = actions.value
 
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
-        return (Need(Kind.CLUSTER, request.ext.get(field, "") if field else scene.cluster, actions),)
+        return (Need(CLUSTER, request.ext.get(field, "") if field else scene.cluster, wanted),)
 
     return needs
 
@@ -103,23 +110,25 @@ def filters(field: str = "topic") -> Needs:
     """Uploading filter classes for the topic in a field."""
 
     def needs(request: Command, _scene: Scene) -> Iterable[Need]:
-        return (Need(Kind.FILTER, request.ext.get(field, ""), Action.CREATE),)
+        return (Need(FILTER, request.ext.get(field, ""), CREATE),)
 
     return needs
 
 
 def message_at(actions: Action, offset: Callable[[Command], int]) -> Needs:
     """The stored message at a physical offset. One that is not there is the handler's to answer."""
+    wanted = actions.value
 
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
         found = scene.topic_at(offset(request))
-        return () if found is None else (topic_need(found, actions, scene),)
+        return () if found is None else (topic_need(found, wanted, scene),)
 
     return needs
 
 
 def message_id(actions: Action, field: str = "msgId") -> Needs:
     """The stored message with the offset id in a field."""
+    wanted = actions.value
 
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
         try:
@@ -127,7 +136,7 @@ def message_id(actions: Action, field: str = "msgId") -> Needs:
         except ProtocolError:
             return ()
         found = scene.topic_at(offset)
-        return () if found is None else (topic_need(found, actions, scene),)
+        return () if found is None else (topic_need(found, wanted, scene),)
 
     return needs
 
@@ -144,7 +153,7 @@ def recall_handle(request: Command, scene: Scene) -> Iterable[Need]:
 def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
     """The groups a client consumes for and what they subscribe to. Producers need nothing until they send."""
     for consumer in _body(request, HeartbeatData).consumer_data_set:
-        yield Need(Kind.GROUP, consumer.group_name, SUB)
+        yield Need(GROUP, consumer.group_name, SUB)
         for each in consumer.subscription_data_set:
             yield topic_need(each.topic, SUB, scene)
 
@@ -152,7 +161,7 @@ def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
 def locks(request: Command, scene: Scene) -> Iterable[Need]:
     """The group and the queues to lock."""
     body = _body(request, LockBatchRequest)
-    yield Need(Kind.GROUP, body.consumer_group, SUB)
+    yield Need(GROUP, body.consumer_group, SUB)
     for name in {queue.topic for queue in body.mq_set}:
         yield topic_need(name, SUB, scene)
 
@@ -160,50 +169,51 @@ def locks(request: Command, scene: Scene) -> Iterable[Need]:
 def batch_acks(request: Command, scene: Scene) -> Iterable[Need]:
     """The groups and topics of a batch of acknowledgements."""
     for group_name, topic_name in {(ack.consumer_group, ack.topic) for ack in _body(request, BatchAckBody).acks}:
-        yield Need(Kind.GROUP, group_name, SUB)
+        yield Need(GROUP, group_name, SUB)
         yield topic_need(topic_name, SUB, scene)
 
 
 def assignment(request: Command, scene: Scene) -> Iterable[Need]:
     """A member asks for its queues."""
     body = _body(request, QueryAssignmentRequest)
-    return Need(Kind.GROUP, body.consumer_group, SUB), topic_need(body.topic, SUB, scene)
+    return Need(GROUP, body.consumer_group, SUB), topic_need(body.topic, SUB, scene)
 
 
 def request_mode(request: Command, scene: Scene) -> Iterable[Need]:
     """How a group gets a topic."""
     body = _body(request, SetMessageRequestMode)
-    return Need(Kind.GROUP, body.consumer_group, UPDATE), topic_need(body.topic, UPDATE, scene)
+    return Need(GROUP, body.consumer_group, UPDATE), topic_need(body.topic, UPDATE, scene)
 
 
 def check_client(request: Command, scene: Scene) -> Iterable[Need]:
     """A consumer asks whether its subscription can be served."""
     body = _body(request, CheckClientBody)
-    return Need(Kind.GROUP, body.group, SUB), topic_need(body.subscription_data.topic, SUB, scene)
+    return Need(GROUP, body.group, SUB), topic_need(body.subscription_data.topic, SUB, scene)
 
 
 def new_topics(request: Command, scene: Scene) -> Iterable[Need]:
     """Topics to create."""
     for each in _body(request, TopicConfigList).topic_config_list:
-        yield topic_need(each.topic_name, Action.CREATE, scene)
+        yield topic_need(each.topic_name, CREATE, scene)
 
 
 def new_group(request: Command, _scene: Scene) -> Iterable[Need]:
     """A group to create."""
-    return (Need(Kind.GROUP, _body(request, SubscriptionGroupConfig).group_name, Action.CREATE),)
+    return (Need(GROUP, _body(request, SubscriptionGroupConfig).group_name, CREATE),)
 
 
 def new_groups(request: Command, _scene: Scene) -> Iterable[Need]:
     """Groups to create."""
     for each in _body(request, SubscriptionGroupList).group_config_list:
-        yield Need(Kind.GROUP, each.group_name, Action.CREATE)
+        yield Need(GROUP, each.group_name, CREATE)
 
 
 def listed_topics(actions: Action, field: str) -> Needs:
     """Topics in one field, separated by semicolons."""
+    wanted = actions.value
 
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
-        return [topic_need(name, actions, scene) for name in request.ext.get(field, "").split(";") if name]
+        return [topic_need(name, wanted, scene) for name in request.ext.get(field, "").split(";") if name]
 
     return needs
 

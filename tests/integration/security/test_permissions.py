@@ -120,7 +120,8 @@ def access(right: list[Need]) -> Access:
     users = {name: User(name, each.secret_key) for name, each in WHO.items()}
     users["root"] = User("root", WHO["root"].secret_key, UserType.SUPER)
     exact = tuple(
-        Entry(Resource(need.kind, Pattern.LITERAL, need.name), _first(need.actions), Decision.ALLOW) for need in right
+        Entry(Resource(Kind(need.kind), Pattern.LITERAL, need.name), _first(Action(need.actions)), Decision.ALLOW)
+        for need in right
     )
     kinds = (Kind.TOPIC, Kind.GROUP, Kind.CLUSTER, Kind.FILTER)
     looking = tuple(Entry(Resource(kind), READ_ONLY, Decision.ALLOW) for kind in kinds)

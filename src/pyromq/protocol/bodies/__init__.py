@@ -11,6 +11,8 @@ from pyromq.protocol.bodies.auth import (
     AclEntry,
     AclInfo,
     AclPolicy,
+    PlainAccount,
+    PlainAccounts,
     UserInfo,
 )
 from pyromq.protocol.bodies.base import (
@@ -215,6 +217,8 @@ __all__ = [
     "MessageRequestModeTable",
     "OffsetWrapper",
     "OrderInfo",
+    "PlainAccount",
+    "PlainAccounts",
     "PopProcessQueueInfo",
     "ProcessQueueInfo",
     "ProducerConnection",

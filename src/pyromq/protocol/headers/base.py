@@ -142,7 +142,24 @@ def decode_header(cls: type[H], ext: Mapping[str, str]) -> H:
 
     Raises HeaderError for a missing required field or a value that is not of the field's type.
     """
-    return cls(**dict(_values(cls, ext)))
+    header: H | None = _ext_reader(cls)(ext)
+    return cls(**dict(_values(cls, ext))) if header is None else header
+
+
+@cache
+def _ext_reader(cls: type[H]) -> Callable[[Mapping[str, str]], H | None]:
+    """The quick way; None when a field needs a closer look."""
+    booleans = [field.name for field in _layout(cls).fields if field.kind is bool]
+    said = attrgetter(booleans[0], *booleans) if booleans else None
+
+    def read(ext: Mapping[str, str]) -> H | None:
+        try:
+            header = msgspec.convert(ext, cls, strict=False)
+        except ValueError:
+            return None
+        return header if said is None or not any(said(header)) else None
+
+    return read
 
 
 @cache

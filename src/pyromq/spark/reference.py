@@ -9,9 +9,9 @@ from pyromq.spark.sourceoptions import SourceOptions
 INTRO = """\
 # Options of the Spark sources
 
-`spark.read` and `spark.readStream` take these with `.option(name, value)`, SQL with `OPTIONS (name 'value')`. Names have
-no case. An unknown one is an error that names the nearest. `accessKey`, `secretKey` and `securityToken` can come from
-the driver's environment instead (`PYROMQ_ACCESS_KEY` and so on), since options show up in query plans.
+`spark.read` and `spark.readStream` take these with `.option(name, value)`, SQL with `OPTIONS (name 'value')`. Names
+have no case. An unknown one is an error that names the nearest. `accessKey`, `secretKey` and `securityToken` can come
+from the driver's environment instead (`PYROMQ_ACCESS_KEY` and so on), since options show up in query plans.
 """
 
 

@@ -36,7 +36,7 @@ COMMANDS = {
     ),
     "pipeline": (
         "pyromq.cli.pipeline",
-        Listing("Run and look after data pipelines on Spark.", TOOLS),
+        Listing("Data pipelines on Spark: from topics to files, tables and topics.", TOOLS),
     ),
     "top": (
         "pyromq.cli.top",
@@ -52,7 +52,7 @@ COMMANDS = {
     ),
     "demo": (
         "pyromq.cli.demo",
-        Listing("Produce, store and consume a stream of orders on an embedded cluster, then check the books.", TOOLS),
+        Listing("Show the main job: orders in, a Spark pipeline, revenue out, and the books checked.", TOOLS),
     ),
     "reference": ("pyromq.cli.reference", Listing("Print a page of docs/reference.", TOOLS, hidden=True)),
     "filtersrv": (

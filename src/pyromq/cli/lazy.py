@@ -45,5 +45,7 @@ class LazyGroup(TyperGroup):
 
 
 def load_app(module: str) -> Any:
-    """The command of a module's Typer `app`."""
-    return typer.main.get_command(importlib.import_module(module).app)
+    """The command of a module's Typer `app`; completion is the business of the whole."""
+    command = typer.main.get_command(importlib.import_module(module).app)
+    command.params = [each for each in command.params if each.name not in ("install_completion", "show_completion")]
+    return command

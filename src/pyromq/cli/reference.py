@@ -1,4 +1,4 @@
-"""`pyromq reference`: print the reference page of a server's settings, as it is in docs/reference."""
+"""`pyromq reference`: print a page of docs/reference, which are made from the code."""
 
 import importlib
 from enum import StrEnum
@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from pyromq.cli.commandpage import commands_page
 from pyromq.config import reference
 
 app = typer.Typer(add_completion=False)
@@ -18,25 +19,33 @@ it stops; paths, addresses and secrets can neither be changed nor read remotely.
 
 
 class Page(StrEnum):
-    """Servers that have settings."""
+    """Pages of docs/reference."""
 
     NAMESRV = "namesrv"
     BROKER = "broker"
+    COMMANDS = "commands"
 
 
-PAGES = {
+SETTINGS = {
     Page.NAMESRV: ("pyromq.namesrv.config", "NamesrvConfig", "Settings of the name server"),
     Page.BROKER: ("pyromq.broker.config", "BrokerConfig", "Settings of the broker"),
 }
+FILES = {
+    Page.NAMESRV: "namesrv-settings.md",
+    Page.BROKER: "broker-settings.md",
+    Page.COMMANDS: "commands.md",
+}
 
 
-def page(server: Page) -> str:
+def page(wanted: Page) -> str:
     """The Markdown text of one page."""
-    module, name, title = PAGES[server]
+    if wanted is Page.COMMANDS:
+        return commands_page()
+    module, name, title = SETTINGS[wanted]
     return reference(getattr(importlib.import_module(module), name), title, INTRO)
 
 
 @app.command("reference", hidden=True)
-def print_page(server: Annotated[Page, typer.Argument(help="Whose settings.")]) -> None:
+def print_page(wanted: Annotated[Page, typer.Argument(metavar="PAGE", help="Which page.")]) -> None:
     """Print a page of docs/reference."""
-    typer.echo(page(server), nl=False)
+    typer.echo(page(wanted), nl=False)

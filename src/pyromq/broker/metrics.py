@@ -245,6 +245,10 @@ class BrokerMetrics(Collector):
         for limit, count in (
             ("connections", stats.connections_refused),
             ("connections_per_peer", stats.connections_refused_per_peer),
+            ("connection_rate", stats.connections_refused_rate),
+            ("request_rate", stats.requests_refused_rate),
+            ("strangers", stats.closed_strangers),
+            ("handshakes", stats.handshakes_failed),
             ("busy", stats.busy),
             ("idle", stats.closed_idle),
             ("malformed", stats.closed_malformed),
@@ -259,6 +263,17 @@ class BrokerMetrics(Collector):
         ):
             refused.add_metric((*self._node, limit), count)
         yield refused
+        guard = broker.gate.guard if broker.gate is not None else None
+        if guard is not None:
+            checked = CounterMetricFamily("pyromq_requests_checked", "Signed requests.", labels=(*_NODE, "result"))
+            for result, count in (
+                ("verified", guard.stats.verified),
+                ("unauthenticated", guard.stats.unauthenticated),
+                ("unauthorized", guard.stats.unauthorized),
+                ("limited", guard.stats.limited),
+            ):
+                checked.add_metric((*self._node, result), count)
+            yield checked
 
     def _is_system(self, topic: str, group: str) -> bool:
         return self._broker.topics.is_system(topic) or names.is_system_group(group)

@@ -120,6 +120,8 @@ class TimerDelivery:
         self.read_time = check.read_time
         self.queue_offset = min(check.queue_offset, check.master_queue_offset)
         self._master_offset = self.queue_offset
+        self.knows_its_place = check.counter > 0
+        """On a slave: whether it ever learned how far its master was."""
         self._elsewhere = TimerCheckpoint()
         self._elsewhere_end = 0
         self.holds: Callable[[], int | None] = lambda: None
@@ -169,6 +171,7 @@ class TimerDelivery:
     def follow(self, master: TimerCheckpoint | None = None) -> None:
         """Leave the draining to a master, which has come this far; None: as far as is known."""
         self._follows, self._slot, self._barrier = True, None, None
+        self.knows_its_place |= master is not None
         if master is not None and master.read_time:
             self.read_time, self._master_offset = master.read_time, master.queue_offset
         self._pace.wake()

@@ -11,6 +11,7 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.replication.master import BLOCKS_PER_TURN, WRITE_BUFFER
 from pyromq.broker.replication.slave import MasterLog
 from pyromq.broker.replication.wire import BLOCK_HEAD
 from pyromq.namesrv.config import NamesrvConfig
@@ -210,6 +211,51 @@ async def test_replicas_wanted_may_be_set(tmp_path: Path) -> None:
         ),
     ):
         assert (await peer.send("orders")).code == ResponseCode.SUCCESS
+
+
+async def test_copies_on_several_slaves_and_with_fewer_of_them(tmp_path: Path) -> None:
+    # P-114
+    async with (
+        name_server(tmp_path) as namesrv,
+        master_of(tmp_path, namesrv, "SYNC_MASTER", in_sync_replicas="3", min_in_sync_replicas="2") as (master, peer),
+        slave_of(tmp_path, namesrv, 1) as (first, _),
+    ):
+        await in_sync(master, 1)
+        assert (await peer.send("orders")).code == ResponseCode.SLAVE_NOT_AVAILABLE, "one of two slaves is there"
+        async with slave_of(tmp_path, namesrv, 2) as (second, _):
+            await in_sync(master, 2)
+            assert (await peer.send("orders")).code == ResponseCode.SUCCESS
+            assert first.store.max_offset("orders", 0) == second.store.max_offset("orders", 0) == 2
+        await until(lambda: len(master.replicas.followers()) == 1)
+        master.config.enable_auto_in_sync_replicas = True
+        assert (await peer.send("orders")).code == ResponseCode.SUCCESS, "it may do with one"
+        assert first.store.max_offset("orders", 0) == 3
+        await first.stop()
+        await until(lambda: not master.replicas.followers())
+        assert (await peer.send("orders")).code == ResponseCode.SLAVE_NOT_AVAILABLE, "but not with none"
+
+
+async def test_a_slave_that_does_not_read_is_waited_for_and_not_buffered_for(tmp_path: Path) -> None:
+    async with (
+        name_server(tmp_path) as namesrv,
+        master_of(tmp_path, namesrv, mapped_file_size_commit_log=str(8 << 20)) as (master, peer),
+    ):
+        for _ in range(160):  # more than all buffers on the way can take
+            await peer.stored("orders", b"x" * 200_000)
+        assert master.replicas.address is not None
+        with socket.socket() as slave:
+            slave.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            slave.connect(tuple(master.replicas.address))
+            slave.sendall(bytes(8))
+            await until(lambda: len(master.replicas.followers()) == 1)
+            (follower,) = master.replicas.followers()
+            await until(lambda: follower.transferred > WRITE_BUFFER)
+            for _ in range(100):
+                await peer.stored("orders", b"x")  # others are served meanwhile
+            assert follower.transferred < 24 << 20, "of more than 30 MB"
+            (session,) = master.replicas._sessions
+            assert session._transport is not None
+            assert session._transport.get_write_buffer_size() < WRITE_BUFFER + BLOCKS_PER_TURN * (32 << 10)
 
 
 async def test_a_slave_refuses_sends_and_serves_reads_when_the_master_is_gone(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ class Slave:
     path: Path
     clock: FakeClock = field(default_factory=FakeClock)
     hears: bool = False
+    knows: bool = True
     changes: int = 0
     running: list[str] = field(default_factory=list)
 
@@ -47,7 +48,7 @@ class Slave:
         )
         self.config = config
         self.members = Members(config, Client(), Identity("c", "b", 2, "h:1", "h:2"))
-        self.acting = Acting(config, self.members, self.clock, lambda: self.hears, self._changed)
+        self.acting = Acting(config, self.members, self.clock, lambda: self.hears, lambda: self.knows, self._changed)
         self.acting.work.append(Work(lambda: self.running.append("start"), lambda: self.running.append("stop")))
 
     def _changed(self) -> None:
@@ -76,6 +77,12 @@ def test_it_does_not_work_beside_a_master_that_it_hears(tmp_path: Path) -> None:
     slave.hears = False
     slave.acting.decide()
     assert slave.acting.working
+
+
+def test_it_does_not_work_before_it_knows_how_far_its_master_was(tmp_path: Path) -> None:
+    slave = Slave(tmp_path, knows=False)
+    slave.sees(2)
+    assert (slave.acting.active, slave.acting.working) == (True, False)
 
 
 def test_it_stands_back_for_a_master_that_announces_itself_but_not_for_ever(tmp_path: Path) -> None:
@@ -200,7 +207,9 @@ def test_a_timer_that_follows_delivers_nothing_and_goes_on_where_the_master_was(
     begin = clock.now
     for number, ahead in enumerate((2_000, 4_000, 6_000)):
         waiting.put(b"%d" % number, TIMER_DELIVER_MS=str(begin + ahead))
+    assert not waiting.timer.knows_its_place
     waiting.timer.follow(master_at(begin, 2))
+    assert waiting.timer.knows_its_place
     waiting.run(begin + 10_000)
     assert waiting.bodies() == []
     assert waiting.timer.queue_offset == 2, "no further than the master"

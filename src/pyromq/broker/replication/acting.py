@@ -2,7 +2,8 @@
 
 It acts while it has the smallest id of those alive under its name. It works (delivers delayed messages and the like)
 only while it does not hear its master, and not while a master that comes back has asked it to stand back; so what is
-due is not delivered by both. It never appends to its log.
+due is not delivered by both. Nor does it while it never knew how far its master was: it would deliver all there ever
+was. It never appends to its log.
 """
 
 import logging
@@ -26,7 +27,10 @@ class Work(NamedTuple):
 
 
 class Acting:
-    """`hears_master` tells whether the log is being followed; `changed` is called when consumers are served or not."""
+    """`hears_master` tells whether the log is being followed, `knows_its_place` whether how far it was is known.
+
+    `changed` is called when consumers are served from now on, or are not any more.
+    """
 
     def __init__(
         self,
@@ -34,12 +38,14 @@ class Acting:
         members: Members,
         clock: Callable[[], int],
         hears_master: Callable[[], bool],
+        knows_its_place: Callable[[], bool],
         changed: Callable[[], None],
     ) -> None:
         self._config = config
         self._members = members
         self._clock = clock
         self._hears_master = hears_master
+        self._knows_its_place = knows_its_place
         self._changed = changed
         self._stands_back_until = 0
         self.work: list[Work] = []
@@ -59,6 +65,7 @@ class Acting:
             active
             and self._config.enable_remote_escape
             and not self._hears_master()
+            and self._knows_its_place()
             and self._clock() >= self._stands_back_until
         )
         if working and not self.working:

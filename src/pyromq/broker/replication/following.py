@@ -56,6 +56,7 @@ def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
         broker.members,
         broker.clock,
         lambda: broker.link is not None and broker.link.connected,
+        lambda: broker.timer.knows_its_place,
         broker.park.resume_all,
     )
     undo.callback(acting.stop)

@@ -26,6 +26,7 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
+from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers import Header, UpdateConsumerOffsetHeader, ViewMessageByIdHeader
 from pyromq.store import Dispatch
 from pyromq.store.timercheck import TimerCheckpoint
@@ -176,7 +177,7 @@ class MasterTables:
     async def _ask_deliveries(self) -> _Deliveries | None:
         delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
         timer, counts = TimerCheckpoint(), TimerMetrics()
-        with contextlib.suppress(MasterRefused):  # before 5.0 there was no timer
+        with contextlib.suppress(MasterRefused, ProtocolError):  # before 5.0 there was no timer
             timer = TimerCheckpoint.decode((await self._call(RequestCode.GET_TIMER_CHECK_POINT)).body)
             counts = await self._fetch(RequestCode.GET_TIMER_METRICS, TimerMetrics)
         master = await self.log()  # after the tables: all they speak of is below the end

@@ -5,7 +5,7 @@ which sees the message before it is stored and may rewrite or refuse it.
 """
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -13,12 +13,14 @@ from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.serving import answer as refused
 from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import Topics
+from pyromq.errors import PyroMQError
 from pyromq.protocol import names, sysflag
 from pyromq.protocol.bodies import TopicConfig, TopicFilterType
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
+from pyromq.protocol.command import ONEWAY_FLAG, Command, encode
 from pyromq.protocol.errors import MessageError, ValidationError
 from pyromq.protocol.headers import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.host import pack_host
@@ -26,7 +28,7 @@ from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
 from pyromq.protocol.recall import RecallHandle, encode_recall_handle
 from pyromq.protocol.sendreply import SendReplies
-from pyromq.remoting import Answer, Connection, Deferred, Frames, Handler
+from pyromq.remoting import Answer, Connection, Deferred, Frames, Grouped, Handler
 from pyromq.store import BrokerRole, MessageStore, PutMessage, PutResult, PutStatus
 
 CODE_OF_STATUS = {
@@ -47,8 +49,9 @@ Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 
 _BATCH = RequestCode.SEND_BATCH_MESSAGE
 _PUT_OK = PutStatus.PUT_OK
-_PREPARED: Final[str] = Property.TRANSACTION_PREPARED
 _UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
+_Send = tuple[Command, PutMessage, int, PutResult]
+"""A request with its message, the queue it asked for and the outcome."""
 _OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 
@@ -89,10 +92,13 @@ class Sender:
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return {
-            RequestCode.SEND_MESSAGE: partial(self._serve, SendMessageHeader),
-            RequestCode.SEND_MESSAGE_V2: partial(self._serve, SendMessageV2Header),
+            RequestCode.SEND_MESSAGE: self._grouped(SendMessageHeader),
+            RequestCode.SEND_MESSAGE_V2: self._grouped(SendMessageV2Header),
             RequestCode.SEND_BATCH_MESSAGE: partial(self._serve, SendMessageV2Header),
         }
+
+    def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
+        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class))
 
     def _serve(
         self, header_class: type[SendMessageHeader], request: Command, connection: Connection
@@ -106,46 +112,92 @@ class Sender:
             self._check_batch(header.topic)
             result = self._store.put_batch(message)
         else:
-            if header.topic[0] == "%" or _PREPARED in properties:
+            if header.topic[0] == "%" or not self.marks.isdisjoint(properties):
                 for step in self.steps:
                     step(header, message, request)
                 properties = message.property_map or {}
             result = self._store.put(message)
-        if result.status is not _PUT_OK and not result.stored:
+        if not result.stored:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
-        self._stats.add_put(message.topic, self._config.broker_cluster_name, result.count, result.size)
-        unique_key = properties.get(_UNIQUE_KEY)
-        answer: Frames
-        if unique_key is not None and not request.serialization and message.topic != names.TIMER_TOPIC:
-            answer = self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
-        else:
-            answer = request.reply(ResponseCode.SUCCESS, self._header(message, queue_id, result))
+        self.count(message.topic, result)
+        answer = self._answer(request, message, queue_id, result)
         if self._durability.needed(properties):
             later = Deferred()
-            settle = partial(self._settle, later, answer, started, request, message, queue_id, result)
-            self._durability.wait(result, settle)
+            self._durability.wait(
+                result, partial(self._settle, later, started, answer, [(request, message, queue_id, result)])
+            )
             return later
         self._store.stats.put_took(result.store_timestamp - started)
         return answer
 
+    def _serve_many(
+        self, header_class: type[SendMessageHeader], requests: Sequence[Command], connection: Connection
+    ) -> bytes | Deferred | None:
+        """Several sends that came together, each step for all of them; None when one of them needs a way of its own."""
+        started = self._clock()
+        try:
+            headers = [request.header(header_class) for request in requests]
+            topics = [self.check(header, started) for header in headers]
+            messages = [
+                self.message(header, request, topic, connection)
+                for header, request, topic in zip(headers, requests, topics, strict=True)
+            ]
+        except PyroMQError:
+            return None
+        if not all(map(self._is_plain, headers, messages)):
+            return None
+        queue_ids = [message.queue_id for message in messages]
+        results = self._store.put_many(messages)
+        sends = list(zip(requests, messages, queue_ids, results, strict=True))
+        self._count_many(messages, results)
+        answers = b"".join([self._frame(*send) for send in sends if not send[0].flag & ONEWAY_FLAG])
+        last = next((result for result in reversed(results) if result.stored), None)
+        if last is not None and self._durability.needed({}):
+            later = Deferred()
+            self._durability.wait(last, partial(self._settle, later, started, answers, sends))
+            return later
+        self._store.stats.put_took(self._clock() - started, len(results))
+        return answers
+
+    def _is_plain(self, header: SendMessageHeader, message: PutMessage) -> bool:
+        """Whether a message is stored as it came, and acknowledged like all others."""
+        properties = message.property_map or {}
+        return (
+            not header.batch
+            and header.topic[0] != "%"
+            and self.marks.isdisjoint(properties)
+            and properties.get(Property.WAIT) != "false"
+        )
+
     def _settle(
-        self,
-        later: Deferred,
-        answer: Frames,
-        started: int,
-        request: Command,
-        message: PutMessage,
-        queue_id: int,
-        result: PutResult,
-        status: PutStatus,
+        self, later: Deferred, started: int, answers: Frames, sends: Sequence[_Send], status: PutStatus
     ) -> None:
-        """The message is as safe as it was asked to be, or the wait for that is over."""
-        self._store.stats.put_took(self._clock() - started)
+        """Messages are as safe as they were asked to be, or the wait for that is over."""
+        self._store.stats.put_took(self._clock() - started, len(sends))
+        if status is not _PUT_OK:
+            answers = b"".join([self._frame(*send, status) for send in sends if not send[0].flag & ONEWAY_FLAG])
+        later.answer(answers)
+
+    def _frame(
+        self, request: Command, message: PutMessage, queue_id: int, result: PutResult, status: PutStatus = _PUT_OK
+    ) -> bytes:
+        """The answer to one of several sends, stored or not."""
+        if not result.stored:
+            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
+            return encode(refused(request, refusal(result)))
         if status is not _PUT_OK:
             header = self._header(message, queue_id, result)
-            answer = request.reply(CODE_OF_STATUS[status], header, remark=status.name)
-        later.answer(answer)
+            return encode(request.reply(CODE_OF_STATUS[status], header, remark=status.name))
+        answer = self._answer(request, message, queue_id, result)
+        return answer if isinstance(answer, bytes) else encode(answer)
+
+    def _answer(self, request: Command, message: PutMessage, queue_id: int, result: PutResult) -> bytes | Command:
+        """What is said about a stored message."""
+        unique_key = (message.property_map or {}).get(_UNIQUE_KEY)
+        if unique_key is None or request.serialization or message.topic == names.TIMER_TOPIC:
+            return request.reply(ResponseCode.SUCCESS, self._header(message, queue_id, result))
+        return self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
 
     def _header(self, message: PutMessage, queue_id: int, result: PutResult) -> SendMessageResponseHeader:
         """What is said about a stored message, in the form that says everything."""
@@ -206,6 +258,13 @@ class Sender:
     def count(self, topic: str, result: PutResult) -> None:
         """Statistics of a stored message or batch."""
         self._stats.add_put(topic, self._config.broker_cluster_name, result.count, result.size)
+
+    def _count_many(self, messages: Sequence[PutMessage], results: Sequence[PutResult]) -> None:
+        """Statistics of a group, most often of one topic."""
+        stored = [(message.topic, result) for message, result in zip(messages, results, strict=True) if result.stored]
+        for topic in {topic for topic, _ in stored}:
+            sizes = [result.size for name, result in stored if name == topic]
+            self._stats.add_put(topic, self._config.broker_cluster_name, len(sizes), sum(sizes), len(sizes))
 
     def _create(self, header: SendMessageHeader) -> TopicConfig:
         unit = bool(header.unit_mode)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 
 from pyromq.broker.errors import Refused
 from pyromq.protocol.command import Command
-from pyromq.remoting import Answer, Connection, Deferred, Handler
+from pyromq.remoting import Answer, Connection, Grouped, Handler, Outcome
 
 
 def guarded(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
@@ -15,6 +15,8 @@ def guarded(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
 
 
 def _guard(handler: Handler) -> Handler:
+    if isinstance(handler, Grouped):
+        return Grouped(_guard(handler.one), handler.many)
     plain = handler
     while isinstance(plain, functools.partial):
         plain = plain.func
@@ -30,7 +32,7 @@ def _guard(handler: Handler) -> Handler:
 
         return serve_later
 
-    def serve(request: Command, connection: Connection) -> Answer | Deferred | Awaitable[Answer]:
+    def serve(request: Command, connection: Connection) -> Outcome:
         try:
             return handler(request, connection)
         except Refused as refused:

@@ -63,8 +63,8 @@ class BrokerStats:
         item.total += amount
         item.times += times
 
-    def add_put(self, topic: str, cluster: str, count: int, size: int) -> None:
-        """Count messages that were stored, for their topic and for all of them."""
+    def add_put(self, topic: str, cluster: str, count: int, size: int, times: int = 1) -> None:
+        """Count messages that were stored by so many sends, for their topic and for all of them."""
         items = self._puts.get((topic, cluster))
         if items is None:
             kinds = (Stat.TOPIC_PUT_NUMS, topic), (Stat.TOPIC_PUT_SIZE, topic), (Stat.BROKER_PUT_NUMS, cluster)
@@ -74,7 +74,7 @@ class BrokerStats:
         number.total += count
         number.times += count
         volume.total += size
-        volume.times += 1
+        volume.times += times
         everything.total += count
         everything.times += count
 

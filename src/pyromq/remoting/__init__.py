@@ -4,7 +4,7 @@ from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.deferred import Deferred
-from pyromq.remoting.endpoint import Answer, ConnectionListener, Handler
+from pyromq.remoting.endpoint import Answer, ConnectionListener, Handler, Outcome
 from pyromq.remoting.errors import (
     AddressError,
     CallTimeout,
@@ -16,6 +16,7 @@ from pyromq.remoting.errors import (
     TlsError,
     TooManyRequests,
 )
+from pyromq.remoting.grouped import Grouped
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.nameservers import NameServers
@@ -39,9 +40,11 @@ __all__ = [
     "ConnectionLost",
     "Deferred",
     "Frames",
+    "Grouped",
     "Handler",
     "Limits",
     "NameServers",
+    "Outcome",
     "ProxyHeaderError",
     "RemotingError",
     "RequestHook",

@@ -18,6 +18,7 @@ from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger, notify
 from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.grouped import MAX_GROUP
 from pyromq.remoting.outbox import Frames, Outbox
 from pyromq.remoting.requests import Requests
 
@@ -325,7 +326,10 @@ class Connection(asyncio.Protocol):
                     break
                 command = backlog.popleft()
                 if not command.flag & RESPONSE_FLAG:
-                    requests.serve(command, self._share)
+                    if backlog and backlog[0].code == command.code and requests.takes_many(command.code):
+                        requests.serve_many(self._alike(command), self._share)
+                    else:
+                        requests.serve(command, self._share)
                 elif not endpoint.calls.resolve(self, command):
                     endpoint.stats.replies_unmatched += 1
         finally:
@@ -336,6 +340,16 @@ class Connection(asyncio.Protocol):
                 # Much was answered at once: let the loop write it, and others have their turn, before going on.
                 self._work_soon()
             self._adjust_reading()
+
+    def _alike(self, command: Command) -> list[Command]:
+        """The command with the requests behind it that have the same code, taken off the backlog."""
+        backlog, code, alike = self._backlog, command.code, [command]
+        while backlog and len(alike) < MAX_GROUP:
+            following = backlog[0]
+            if following.code != code or following.flag & RESPONSE_FLAG:
+                break
+            alike.append(backlog.popleft())
+        return alike
 
     def _work_soon(self) -> None:
         if not self._work_scheduled and self._state is State.OPEN:

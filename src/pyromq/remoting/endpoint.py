@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 Answer = Command | bytes | list[bytes | memoryview] | None
 """A response, whole frames already encoded (one buffer or several), or nothing."""
 
-Handler = Callable[[Command, "Connection"], Answer | Deferred | Awaitable[Answer]]
+Outcome = Answer | Deferred | Awaitable[Answer]
+"""What a handler returns."""
+
+Handler = Callable[[Command, "Connection"], Outcome]
 """A plain function that answers a request at once, or returns a `Deferred`, future or coroutine when it must wait.
 
 None means no answer now: there is none, or it comes later through `connection.send(request.reply(...))`; such
@@ -112,14 +115,14 @@ class Endpoint:
         task.add_done_callback(self.tasks.discard)
         return task
 
-    def accept(self, size: int) -> None:
-        """Count a request that is answered later."""
-        self.stats.requests_in_flight += 1
+    def accept(self, size: int, count: int = 1) -> None:
+        """Count a request, or several, answered later."""
+        self.stats.requests_in_flight += count
         self.stats.bytes_in_flight += size
 
-    def finish(self, size: int) -> None:
-        """Count a request that has been answered."""
-        self.stats.requests_in_flight -= 1
+    def finish(self, size: int, count: int = 1) -> None:
+        """Count a request, or several, that have been answered."""
+        self.stats.requests_in_flight -= count
         self.stats.bytes_in_flight -= size
         if not self.stats.requests_in_flight and self._quiet is not None and not self._quiet.done():
             self._quiet.set_result(None)

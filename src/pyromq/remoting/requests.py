@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
-from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command
+from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.versions import V5_3_1
 from pyromq.remoting.deferred import Deferred
-from pyromq.remoting.endpoint import Answer, Endpoint, Handler, logger
+from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
+from pyromq.remoting.grouped import Grouped
 from pyromq.remoting.outbox import Frames
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Requests:
         else:
             stats.requests += 1
         handler = self._handlers.get(command.code)
-        answer: Answer | Deferred | Awaitable[Answer] = None
+        answer: Outcome = None
         if handler is None:
             stats.unsupported += 1
             answer = command.reply(
@@ -95,6 +96,41 @@ class Requests:
             self._await(command, size, answer)
         elif not oneway:
             self._answer(command, answer)
+
+    def takes_many(self, code: int) -> bool:
+        """Whether the handler of a code can answer several requests at once."""
+        return type(self._handlers.get(code)) is Grouped
+
+    def serve_many(self, commands: list[Command], size: int) -> None:
+        """Handle several requests of one code, each of about `size` bytes: at once if their handler can, in order."""
+        handler, count = self._handlers.get(commands[0].code), len(commands)
+        if type(handler) is Grouped and self._have_room(count, count * size):
+            try:
+                answer = handler.many(commands, self._connection)
+            except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
+                faults = [(command, self._fault(command, fault)) for command in commands]
+                answer = b"".join([encode(reply) for command, reply in faults if not command.is_oneway])
+            if answer is not None:
+                oneways = sum(command.flag & ONEWAY_FLAG for command in commands) // ONEWAY_FLAG
+                self._stats.oneways += oneways
+                self._stats.requests += count - oneways
+                if isinstance(answer, Deferred):
+                    self._accept(count * size, count)
+                    answer.when_answered(partial(self._on_answers, count, oneways, count * size))
+                else:
+                    self._answer_many(count - oneways, answer)
+                return
+        for command in commands:
+            self.serve(command, size)
+
+    def _have_room(self, count: int, size: int) -> bool:
+        """Whether no limit can be met by so many requests."""
+        endpoint = self._endpoint
+        limits, stats = endpoint.limits, self._stats
+        if self._rates is not None or endpoint.leaving:
+            return False
+        few = self.in_flight + count <= limits.requests_per_connection
+        return few and stats.bytes_in_flight + size <= limits.bytes_total
 
     def _refusal(self, command: Command, size: int) -> Command | None:
         """The answer to a request that is not accepted, because of a limit or because the server is going away."""
@@ -143,17 +179,26 @@ class Requests:
         self._answer(command, answer)
         self._finish(size)
 
-    def _accept(self, size: int) -> None:
-        self.in_flight += 1
-        self.bytes_in_flight += size
-        self._endpoint.accept(size)
+    def _on_answers(self, count: int, oneways: int, size: int, answers: Frames) -> None:
+        self._answer_many(count - oneways, answers)
+        self._finish(size, count)
 
-    def _finish(self, size: int) -> None:
+    def _answer_many(self, count: int, answers: Frames) -> None:
+        if answers:
+            self._connection.send(answers)
+        self._stats.responses += count
+
+    def _accept(self, size: int, count: int = 1) -> None:
+        self.in_flight += count
+        self.bytes_in_flight += size
+        self._endpoint.accept(size, count)
+
+    def _finish(self, size: int, count: int = 1) -> None:
         was_full = self.full
-        self.in_flight -= 1
+        self.in_flight -= count
         self.bytes_in_flight -= size
         # Only now that the answer is queued: a server that stops flushes and closes when nothing is in flight.
-        self._endpoint.finish(size)
+        self._endpoint.finish(size, count)
         if was_full:
             self._released()
 

@@ -41,8 +41,9 @@ class Admission:
         """A record of at most this size cannot be too large in any respect."""
         self.max_batch = min(self._max_body, largest_record)
         self.hooks: list[tuple[Hook, frozenset[str]]] = []
-        self._marks: frozenset[str] = frozenset()
-        self._asks_always = False
+        self.marks: frozenset[str] = frozenset({"INNER_NUM"})
+        """Properties that make a message more than one to be appended."""
+        self.asks_always = False
         self.role = config.broker_role
         self.accepting = False
 
@@ -50,12 +51,12 @@ class Admission:
         """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""
         own = frozenset(marks)
         self.hooks.append((hook, own))
-        self._marks |= own
-        self._asks_always |= not own
+        self.marks |= own
+        self.asks_always |= not own
 
     def asks(self, properties: Mapping[str, str]) -> bool:
         """Whether a hook wants to see a message with these properties."""
-        return self._asks_always or not self._marks.isdisjoint(properties)
+        return self.asks_always or not self.marks.isdisjoint(properties)
 
     def check(self, message: PutMessage) -> PutResult | None:
         """Why the message is not taken, None when it is; hooks may have rewritten it."""

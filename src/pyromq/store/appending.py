@@ -42,7 +42,7 @@ _PUT_OK = PutStatus.PUT_OK
 class Tail:
     """The end of one queue as the append path sees it, ahead of the queue by what is not dispatched yet."""
 
-    __slots__ = ("fixed_size", "next_offset", "queue", "scheduled", "topic", "topic_field")
+    __slots__ = ("fixed_size", "next_offset", "plain", "queue", "scheduled", "topic", "topic_field")
 
     def __init__(self, topic: str, queue: ConsumeQueue, next_offset: int) -> None:
         self.topic = topic.encode()
@@ -52,6 +52,7 @@ class Tail:
         """Bytes of a record besides body, properties and hosts."""
         self.topic_field = bytes((len(self.topic),)) + self.topic if len(self.topic) <= MAX_TOPIC else b""
         self.scheduled = topic == SCHEDULE_TOPIC
+        self.plain = bool(self.topic_field) and not self.scheduled
 
 
 class Appender:

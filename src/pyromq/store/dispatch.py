@@ -7,7 +7,8 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
@@ -106,14 +107,51 @@ class Dispatcher:
         if self.waiting or not self.feed(record):
             self.waiting.append(record)
 
+    def add_many(self, records: Sequence[Dispatch]) -> None:
+        """`add` for each of several records, which lie in the log in this order."""
+        if self.waiting or not self._enter_many(records):
+            for record in records:
+                self.add(record)
+
     def advance(self, confirmed: int) -> None:
         """Dispatch what waits, as far as records end at or below `confirmed`."""
         waiting = self.waiting
+        ready = list(takewhile(lambda record: record.physical_offset + record.size <= confirmed, waiting))
+        if self._enter_many(ready):
+            for _ in ready:
+                waiting.popleft()
+            return
         while waiting:
             record = waiting[0]
             if record.physical_offset + record.size > confirmed or not self.feed(record):
                 return
             waiting.popleft()
+
+    def _enter_many(self, records: Sequence[Dispatch]) -> bool:
+        """Enter records step by step for all of them; False when they must be entered one by one, again if need be."""
+        index = self._index
+        if not records or self.stuck or any(record.sys_flag & _TRANSACTION for record in records):
+            return False
+        try:
+            for record in records:
+                record.queue.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
+            if index is not None:
+                for record in records:
+                    find = record.properties.get
+                    keys = find("UNIQ_KEY"), find("KEYS")
+                    index.add(record.topic, *keys, record.physical_offset, record.store_timestamp)
+        except (DiskFullError, OSError, StoreFormatError):
+            return False
+        last = records[-1]
+        self.position = last.physical_offset + last.size
+        self.last_timestamp = last.store_timestamp
+        there = {record.topic for record in records}
+        for listener, topics in self.listeners:
+            if topics is None or any(topic in topics for topic in there):
+                for record in records:
+                    if topics is None or record.topic in topics:
+                        listener(record)
+        return True
 
     def follow(self, walker: Walker) -> None:
         """Dispatch records that came as raw bytes, which begin at `position`; stops where a queue cannot be written."""

@@ -40,9 +40,9 @@ class StoreStats:
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.sample(start)
 
-    def put_took(self, ms: int) -> None:
-        """Count how long a put took from request to answer, waits for flush and replicas included."""
-        self.put_latency[bisect_right(BOUNDS_MS, ms - 1)] += 1
+    def put_took(self, ms: int, count: int = 1) -> None:
+        """Count how long a put, or several, took from request to answer, waits for flush and replicas included."""
+        self.put_latency[bisect_right(BOUNDS_MS, ms - 1)] += count
         self.put_latency_max = max(self.put_latency_max, ms)
 
     def get_took(self, ms: int) -> None:

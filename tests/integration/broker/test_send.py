@@ -1,13 +1,16 @@
 """Sending to a real broker: what is stored, what is answered, what is refused."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
+from pyromq.broker.stats import Stat
 from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.bodies import TopicConfig, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
+from pyromq.protocol.command import Command, encode
+from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers import (
     GetRouteInfoByTopicHeader,
     SendMessageHeader,
@@ -17,6 +20,7 @@ from pyromq.protocol.headers import (
 )
 from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.message import Message
+from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.record import decode_records
 from pyromq.remoting import Client
 from tests.integration.broker.servers import TIMEOUT, standalone
@@ -217,3 +221,43 @@ async def test_a_full_disk_is_answered_and_passes(tmp_path: Path) -> None:
         while answer.code != ResponseCode.SUCCESS:
             answer = await peer.send("orders")
         assert len(await peer.messages("orders")) == 2
+
+
+@pytest.mark.parametrize("flush", ["ASYNC_FLUSH", "SYNC_FLUSH"])
+async def test_sends_that_arrive_together_are_answered_each_for_itself(tmp_path: Path, flush: str) -> None:
+    def frame(opaque: int, topic: str, queue: int, *, oneway: bool = False, **properties: str) -> bytes:
+        header = SendMessageV2Header(
+            producer_group="p",
+            topic=topic,
+            default_topic="TBW102",
+            default_topic_queue_nums=4,
+            queue_id=queue,
+            sys_flag=0,
+            born_timestamp=1,
+            flag=0,
+            properties=encode_properties(properties).decode(),
+        )
+        body = b"%d" % opaque
+        return encode(Command.request(RequestCode.SEND_MESSAGE_V2, header, body=body, opaque=opaque, oneway=oneway))
+
+    async with standalone(tmp_path, flush_disk_type=flush) as (broker, peer):
+        await peer.stored("orders")
+        host, port = broker.address.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"".join(frame(number, "orders", 0, UNIQ_KEY=f"u{number}") for number in range(1, 31)))
+        writer.write(frame(31, "orders", 0, oneway=True) + frame(32, "orders", 0) + frame(33, "orders", 99))
+        writer.write(frame(34, "no such topic!", 0) + frame(35, "orders", 0, WAIT="false") + frame(36, "orders", 1))
+        answers: dict[int, Command] = {}
+        frames = FrameReader()
+        async with asyncio.timeout(TIMEOUT):
+            while len(answers) < 35:
+                answers |= {answer.opaque: answer for answer in frames.feed(await reader.read(65536))}
+        writer.close()
+        assert sorted(answers) == [*range(1, 31), *range(32, 37)]
+        refused = dict.fromkeys((33, 34), ResponseCode.INVALID_PARAMETER)
+        assert {number: answer.code for number, answer in answers.items() if answer.code} == refused
+        offsets = [answers[number].header(SendMessageResponseHeader).queue_offset for number in (*range(1, 31), 32, 35)]
+        assert offsets == [*range(1, 31), 32, 33]
+        assert answers[7].header(SendMessageResponseHeader).transaction_id == "u7"
+        assert [message.body for message in await peer.messages("orders")][1:6] == [b"1", b"2", b"3", b"4", b"5"]
+        assert broker.stats.total(Stat.TOPIC_PUT_NUMS, "orders") == 35

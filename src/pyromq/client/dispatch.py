@@ -6,6 +6,7 @@ The retry rules are `sending.py`; this module only decides which of them applies
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from pyromq.client import tracecontext
 from pyromq.client.accumulator import Accumulator
 from pyromq.client.attempt import Attempts
 from pyromq.client.backpressure import BackPressure
@@ -60,6 +61,7 @@ class Dispatch:
 
     async def sync(self, payload: Payload, seconds: float | None, choice: Choice) -> SendResult:
         """Wait for the receipt. `seconds` None means the configured time, and that the message may be batched."""
+        tracecontext.carry(payload)
         try:
             if seconds is None and self._accumulator is not None and isinstance(payload, Message):
                 return await self._batched(self._accumulator, payload, choice, asynchronous=False)
@@ -71,6 +73,7 @@ class Dispatch:
         self, payload: Payload, seconds: float | None, choice: Choice, held: int | None = None
     ) -> SendResult:
         """The same by the rules of asynchronous sends. `held` is what `acquire` returned, if the caller did that."""
+        tracecontext.carry(payload)
         try:
             if not self._config.backpressure:
                 return await self._async(payload, seconds, choice)
@@ -87,6 +90,7 @@ class Dispatch:
         """One attempt without a receipt."""
         if not isinstance(message, Message):
             raise ClientError("a batch cannot be sent one-way; send it, or its messages one by one")
+        tracecontext.carry(message)
         try:
             outgoing = self._prepare(message, choice)
             target, _ = await self._target(outgoing, choice, check=False)

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from pyromq.client import tracecontext
 from pyromq.client.blocking import loop as background
 from pyromq.client.blocking.queries import BlockingQueryMethods
 from pyromq.client.config import ProducerConfig
@@ -127,6 +128,7 @@ class Producer(BlockingQueryMethods):
         Without `queue` and `selector` the next queue is taken and failures are retried on other brokers; `timeout`
         (default `send_timeout`, in seconds) covers all attempts. With them there is one attempt.
         """
+        tracecontext.carry(payload)
         return self._run(lambda: self._producer.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg))
 
     def send_async(
@@ -144,6 +146,7 @@ class Producer(BlockingQueryMethods):
         The callback runs on a pool of threads. With back-pressure the call waits until there is room.
         """
         loop = self._running()
+        tracecontext.carry(payload)
         if not self._room.acquire(blocking=False):
             bound = self.config.async_queue
             raise TooManyRequestsError(f"{bound} asynchronous sends are under way already; wait for some of them")
@@ -174,6 +177,7 @@ class Producer(BlockingQueryMethods):
         arg: Any = None,
     ) -> None:
         """Hand a message to the network and do not ask what became of it."""
+        tracecontext.carry(message)
         self._run(lambda: self._producer.send_oneway(message, queue=queue, selector=selector, arg=arg))
 
     def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
@@ -205,6 +209,7 @@ class Producer(BlockingQueryMethods):
 
         Raises RequestTimeout when it was sent but not answered in time, ClientError when it could not be sent.
         """
+        tracecontext.carry(message)
         return self._run(lambda: self._producer.request(message, timeout, queue=queue, selector=selector, arg=arg))
 
     def request_async(
@@ -218,6 +223,7 @@ class Producer(BlockingQueryMethods):
         arg: Any = None,
     ) -> "Future[ReceivedMessage]":
         """`request` that returns at once; the reply is the future's, and goes to `callback(reply, error)`."""
+        tracecontext.carry(message)
 
         async def ask() -> ReceivedMessage:
             return await self._producer.request_async(
@@ -273,6 +279,7 @@ class TransactionProducer(Producer):
         When the half message is not stored safely the transaction is rolled back without being run. Raises
         ClientError when the half message could not be sent; a lost end is not an error, the broker will ask.
         """
+        tracecontext.carry(message)
         half = self._run(lambda: self._producer.send_half(message))
         outcome = Outcome(LocalTransactionState.ROLLBACK)
         if half.status is SendStatus.SEND_OK:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
 
+from pyromq.client import tracecontext
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
@@ -82,12 +83,21 @@ class Listener:
 
     def call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
         """Call a plain function, or make the coroutine of the other kind."""
-        what = list(messages) if self.batch else messages[0]
-        return self.function(what, context) if self.takes_context else self.function(what)
+        if tracecontext.is_used() and not self.is_async:
+            with tracecontext.continued(messages):
+                return self._call(messages, context)
+        return self._call(messages, context)
 
     async def await_call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
-        work: Awaitable[Any] = self.call(messages, context)
+        work: Awaitable[Any] = self._call(messages, context)
+        if tracecontext.is_used():
+            with tracecontext.continued(messages):
+                return await work
         return await work
+
+    def _call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+        what = list(messages) if self.batch else messages[0]
+        return self.function(what, context) if self.takes_context else self.function(what)
 
 
 def _takes_two(function: ListenerFunction) -> bool:

@@ -24,7 +24,7 @@ from pyromq.protocol.headers import (
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
 )
-from tests.integration.broker.pops import acked, pop
+from tests.integration.broker.pops import acked, pop, pop_command
 from tests.integration.broker.servers import Peer, until
 
 ACTING = {
@@ -269,18 +269,23 @@ async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_m
         slave = await brokers.start("broker-a", 1)
         other = await brokers.start("broker-b")
         async with Peer(master.address) as peer:
-            for body in (b"done", b"dropped"):
+            for body in (b"done", b"dropped", b"done late"):
                 await peer.stored("orders", body)
-            popped = [(await pop(peer, "orders", "g", invisible=12_000, count=1))[0] for _ in range(2)]
-            assert [each.body for each in popped] == [b"done", b"dropped"]
+            popped = [(await pop(peer, "orders", "g", invisible=12_000, count=1))[0] for _ in range(3)]
+            assert [each.body for each in popped] == [b"done", b"dropped", b"done late"]
             await acked(peer, popped[0])
-            await until(lambda: master.timer.queue_offset == 3)
+            await until(lambda: master.timer.queue_offset == 4)
             await caught_up(master, slave)
             await known(slave, "orders")
-            await until(lambda: slave.timer.queue_offset == 3 and "g" in slave.groups)
+            await until(lambda: slave.timer.queue_offset == 4 and "g" in slave.groups)
             await brokers.stop(master)
+        async with Peer(slave.address) as reader:
+            await until(lambda: slave.way_out() is not None)
+            await acked(reader, popped[2])
+            assert (await pop_command(reader)).code == ResponseCode.SYSTEM_BUSY, "nothing new is given out"
         retry = names.pop_retry_topic("g", "orders", plus=False)
         await until(lambda: other.store.max_offset(retry, 0) >= 1)
+        await until(lambda: not slave.pop.revive.waiting)
         async with Peer(other.address) as second:
             assert [bytes(message.body) for message in await second.messages(retry)] == [b"dropped"]
 

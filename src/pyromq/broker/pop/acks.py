@@ -78,6 +78,8 @@ class Acks:
         self._park = park
         self._stats = stats
         self._clock = clock
+        self.stands_in: Callable[[], bool] = lambda: False
+        """On a slave: whether it takes acknowledgements in the place of its master."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -136,6 +138,7 @@ class Acks:
             -1,
         )
         self._check_revive_queue(handle)
+        self._check_order(handle)
         return _Place(topic, ack.consumer_group, handle), offsets
 
     def _done(self, place: _Place, offsets: list[int]) -> PutResult | None:
@@ -176,6 +179,8 @@ class Acks:
     def _change(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ChangeMessageInvisibletimeHeader)
         place = self._place(header)
+        if self._config.broker_role is BrokerRole.SLAVE:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "a slave that acts for its master gives out nothing again")
         self._check_kept(place, header.offset, self._store.max_offset(place.topic, place.queue_id) - 1)
         if place.handle.ordered:
             return self._change_in_order(request, place, header)
@@ -234,11 +239,16 @@ class Acks:
         except MessageError as error:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
         self._check_revive_queue(handle)
+        self._check_order(handle)
         return _Place(header.topic, header.consumer_group, msgspec.structs.replace(handle, queue_id=header.queue_id))
 
     def _check_role(self) -> None:
-        if self._config.broker_role is BrokerRole.SLAVE:
+        if self._config.broker_role is BrokerRole.SLAVE and not self.stands_in():
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
+
+    def _check_order(self, handle: PopHandle) -> None:
+        if handle.ordered and self._config.broker_role is BrokerRole.SLAVE:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "a slave knows nothing of ordered pops: try again with its master")
 
     def _check_revive_queue(self, handle: PopHandle) -> None:
         if not handle.ordered and not 0 <= handle.revive_queue < self._log.queues:

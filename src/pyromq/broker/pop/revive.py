@@ -76,6 +76,8 @@ class ReviveQueue:
         self._timed_until = timed_until
         self._entries: dict[CheckpointKey, _Entry] = {}
         self._finished: deque[_Entry] = deque()
+        self._early: dict[CheckpointKey, set[int]] = {}
+        """On a slave that acts for its master: what is acknowledged of checkpoints that have not come yet."""
         self._seen_until = 0
         """Everything timed for before this was read."""
         self._mark: tuple[int, int] | None = None
@@ -85,6 +87,7 @@ class ReviveQueue:
         """Begin where the stored offset is, with nothing in mind."""
         self._entries.clear()
         self._finished.clear()
+        self._early.clear()
         stored = self._offsets.get(names.REVIVE_GROUP, self._log.topic, self._queue_id)
         self._committed = -1 if stored is None else stored
         self._next = self._committed + 1
@@ -137,6 +140,7 @@ class ReviveQueue:
 
     def note(self, tag: str | None, body: bytes | bytearray | memoryview, offset: int | None = None) -> None:
         """Take in an entry; without an offset, one that a slave which acts for its master cannot store."""
+        early = offset is None and len(self._early) < MAX_CHECKPOINTS
         offset = self._committed if offset is None else offset
         try:
             if tag == CHECKPOINT:
@@ -147,11 +151,14 @@ class ReviveQueue:
                 else:
                     # Delivered again by the timer after a crash; or given out again in the very same millisecond.
                     entry.add(checkpoint)
+                self._entries[checkpoint.key].undone.difference_update(self._early.pop(checkpoint.key, ()))
             elif tag in (ACK, BATCH_ACK):
                 ack = AckRecord.decode(body)
                 entry = self._entries.get(ack.key)
                 if entry is not None:
                     entry.undone.difference_update(ack.offsets())
+                elif early:
+                    self._early.setdefault(ack.key, set()).update(ack.offsets())
         except ProtocolError as error:
             log.warning("entry %d of revive queue %d is passed over: %s", offset, self._queue_id, error)
 

@@ -98,11 +98,18 @@ class AckRecord(Body):
 class ReviveLog:
     """Writes records. Whether they were stored, and are safe, is in the result; nothing is raised."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        clock: Callable[[], int],
+        put: Callable[[PutMessage], PutResult] | None = None,
+    ) -> None:
         self.topic = names.revive_topic(config.broker_cluster_name)
         self.queues = config.revive_queue_num
         self._store = store
         self._clock = clock
+        self._put_message = put
 
     def note(self, checkpoint: Checkpoint, revive_queue: int) -> PutResult:
         """Write a checkpoint."""
@@ -135,7 +142,7 @@ class ReviveLog:
             Property.TIMER_DELIVER_MS: str(deliver_at),
             Property.WAIT: "true",
         }
-        return self._store.put(
+        return (self._put_message or self._store.put)(
             PutMessage(
                 self.topic,
                 revive_queue,

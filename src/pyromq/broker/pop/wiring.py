@@ -46,7 +46,7 @@ class PopParts:
             )
             for _ in range(2)
         )
-        log = ReviveLog(config, store, clock)
+        log = ReviveLog(config, store, clock, broker.put_onward)
         self.buffer = PopBuffer(config, log, offsets, lambda: store.flushed_offset, clock)
         order = QueueOrder(config, topics, random.Random())
         gathering = Gathering(config, store, offsets, self.buffer, batches)
@@ -54,6 +54,7 @@ class PopParts:
         self.acks = Acks(
             config, topics, store, broker.durability, offsets, log, self.buffer, batches, self.park, stats, clock
         )
+        self.acks.stands_in = lambda: broker.way_out() is not None
         self.looking = Looking(config, topics, groups, store, gathering, order, self.park, self.questions, clock)
         comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count, put=broker.put_onward)
         self.revive = Revive(

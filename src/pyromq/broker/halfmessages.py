@@ -83,6 +83,7 @@ class HalfMessages:
         self._ops: deque[tuple[int, int]] = deque()  # (op queue offset, half queue offset) not below the cursors
         self._unwritten: deque[int] = deque()  # ends whose op the store refused
         self._seen = 0
+        self._looked = 0
         self._cursors: tuple[int, int, int] | None = None
 
     def __len__(self) -> int:
@@ -196,7 +197,10 @@ class HalfMessages:
 
     def take_due(self, limit: int) -> list[Half]:
         """Transactions whose producers are to be asked now. Give each a new date with `schedule`, or end it."""
-        now = self._clock()
+        now, before = self._clock(), self._looked
+        self._looked = now
+        if now < before:
+            self._set_back(now, before - now)
         due: list[Half] = []
         while self._agenda and self._agenda[0][0] <= now and len(due) < limit:
             when, origin = heapq.heappop(self._agenda)
@@ -209,9 +213,20 @@ class HalfMessages:
         """Ask for this one at another time."""
         half.due = due
         if len(self._agenda) > 2 * len(self._open) + 1024:
-            self._agenda = [(each.due, origin) for origin, each in self._open.items()]
-            heapq.heapify(self._agenda)
+            self._renew_agenda()
         heapq.heappush(self._agenda, (due, half.origin))
+
+    def _set_back(self, now: int, step: int) -> None:
+        """The clock went back: what is further away than one wait keeps its distance, instead of waiting for it too."""
+        wait = max(self._config.transaction_time_out, self._config.transaction_check_interval)
+        for half in self._open.values():
+            if half.due > now + wait:
+                half.due = max(half.due - step, now)
+        self._renew_agenda()
+
+    def _renew_agenda(self) -> None:
+        self._agenda = [(half.due, origin) for origin, half in self._open.items()]
+        heapq.heapify(self._agenda)
 
     def tick(self, limit: int) -> None:
         """Write what could not be written, keep the queues short, move the stored offsets."""
@@ -229,7 +244,7 @@ class HalfMessages:
         topic = properties.get(Property.REAL_TOPIC, "")
         checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES)) or 0
         half = self._open[origin] = Half(origin, offset, physical, topic, 0, checks)
-        self.schedule(half, stored + self.immunity(properties))
+        self.schedule(half, min(stored, self._clock()) + self.immunity(properties))
 
     def _shorten(self, limit: int) -> None:
         """Copy what has been open for so long that a restart would have to read much more than what is open."""

@@ -59,6 +59,23 @@ def test_not_knowing_is_not_answered_and_changes_nothing(tmp_path: Path) -> None
         assert len(bench.halves) == 1
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+def test_producers_are_asked_in_time_though_the_clock_was_set_back(tmp_path: Path, restarted: bool) -> None:
+    with Bench(tmp_path, transaction_time_out=SECOND, transaction_check_interval=SECOND) as bench:
+        bench.prepare("before")
+        bench.clock.now += 3_600 * SECOND
+        bench.prepare("meanwhile")
+        bench.check_back.tick()
+        bench.clock.now -= 3_599 * SECOND
+        if restarted:
+            bench.restart()
+        bench.check_back.tick()
+        bench.producers.checks.clear()
+        bench.clock.now += 2 * SECOND
+        bench.check_back.tick()
+        assert {message.body for _, message in bench.producers.checks} == {b"before", b"meanwhile"}
+
+
 @pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
 @pytest.mark.parametrize("second", [COMMIT, ROLLBACK])
 @pytest.mark.parametrize("restarted", [False, True])

@@ -16,8 +16,9 @@ from tests.faults.harness.machine import set_state
 from tests.faults.harness.network import Machine, Network
 
 ROOT = Path(__file__).parents[3]
-START_BOUND = 60.0
-STOP_BOUND = 30.0
+START_BOUND = 300.0
+STOP_BOUND = 120.0
+"""Nothing is expected to take so long, on however busy a machine."""
 NAMESRV_PORT = 9876
 BROKER_PORT = 10911
 HA_PORT = BROKER_PORT + 1

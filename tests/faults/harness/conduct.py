@@ -5,6 +5,7 @@ import contextlib
 import signal
 import time
 from collections import defaultdict
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ from tests.faults.harness.schedule import Act, Schedule
 from tests.faults.harness.workload import subscriptions
 
 SAMPLE = 0.5
-SETTLE_BOUND = 60.0
-CATCH_UP_BOUND = 30.0
+PATIENCE = 60.0
+"""What is owed and does not come for so long, while nothing else does, is lost."""
+CATCH_UP_BOUND = 60.0
 LOOK_AGAIN = 0.3
 
 ANY_STATUS = ("SEND_OK", "FLUSH_DISK_TIMEOUT", "FLUSH_SLAVE_TIMEOUT", "SLAVE_NOT_AVAILABLE")
@@ -60,7 +62,17 @@ class _Conductor:
         await self._observer.set_up()
         subscriptions(self._recorder)
         await self._cluster.start_clients()
-        sampling = asyncio.create_task(self._sample())
+        async with self._sampling():
+            settled_in = await self._work()
+        for position in await self._observer.positions():
+            self._recorder.write(position)
+        await self._audit_all()
+        history = self._history()
+        violations = check(history) + [Violation("broken", text) for text in self._cluster.troubles()]
+        return Outcome(self._schedule, history, violations, settled_in)
+
+    async def _work(self) -> float:
+        """From the first message to the last; returns how long it took to settle."""
         async with asyncio.TaskGroup() as acts:
             for number, act in enumerate(self._schedule.acts):
                 acts.create_task(self._act(number, act))
@@ -71,14 +83,7 @@ class _Conductor:
         settled_in = await self._settle()
         for name in CLIENTS:
             await self._cluster.processes[name].stop()
-        sampling.cancel()
-        await asyncio.gather(sampling, return_exceptions=True)
-        for position in await self._observer.positions():
-            self._recorder.write(position)
-        await self._audit_all()
-        history = self._history()
-        violations = check(history) + [Violation("broken", text) for text in self._cluster.troubles()]
-        return Outcome(self._schedule, history, violations, settled_in)
+        return settled_in
 
     async def _act(self, number: int, act: Act) -> None:
         """One fault; it waits for the one before of the same machine, which may take long to be made good."""
@@ -109,12 +114,17 @@ class _Conductor:
         await asyncio.gather(*(self._cluster.processes[name].start() for name in MASTERS))
 
     async def _settle(self) -> float:
-        """Wait until everything owed is delivered, or for so long that it is lost; returns how long it took."""
-        begun = time.monotonic()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(SETTLE_BOUND):
-                while not (history := self._history()).rested or history.awaited():  # noqa: ASYNC110 - other processes bring it about
-                    await asyncio.sleep(LOOK_AGAIN)
+        """Wait until everything owed is delivered, or nothing more comes; returns how long it took."""
+        begun = since = time.monotonic()
+        left: int | None = None
+        while time.monotonic() - since < PATIENCE:
+            history = self._history()
+            owed = len(history.awaited())
+            if history.rested and not owed:
+                break
+            if owed != left:
+                since, left = time.monotonic(), owed
+            await asyncio.sleep(LOOK_AGAIN)
         return time.monotonic() - begun
 
     async def _audit_all(self) -> None:
@@ -136,8 +146,17 @@ class _Conductor:
         self._recorder.write(Audited(node=node + when, broker=broker, since=since, statuses=statuses))
         return _names(found)
 
+    @contextlib.asynccontextmanager
+    async def _sampling(self) -> AsyncIterator[None]:
+        """Note positions, again and again."""
+        sampling = asyncio.create_task(self._sample())
+        try:
+            yield
+        finally:
+            sampling.cancel()
+            await asyncio.gather(sampling, return_exceptions=True)
+
     async def _sample(self) -> None:
-        """Positions, again and again."""
         while True:
             with contextlib.suppress(PyroMQError):
                 for position in await self._observer.positions():

@@ -1,0 +1,19 @@
+"""A pipeline as a process that can be killed: `python -m tests.spark.pipelineprocess FILE` runs it once."""
+
+import os
+import sys
+from pathlib import Path
+
+from pyromq.spark.pipeline.runner import PipelineRun
+from pyromq.spark.pipeline.yamlfile import load
+from tests.spark.crashing import GROUP
+
+
+def main() -> None:
+    os.environ[GROUP] = str(os.getpgid(0))
+    run = PipelineRun(load(Path(sys.argv[1])), on_progress=lambda progress: print(progress, flush=True))  # noqa: T201
+    run.run(once=True)
+
+
+if __name__ == "__main__":
+    main()

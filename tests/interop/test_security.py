@@ -17,7 +17,7 @@ from tests.interop.artifacts import (
     java_driver,
 )
 from tests.interop.drivers import Outcome, run_driver, run_java_driver
-from tests.interop.matrix import SECURITY, Note
+from tests.interop.matrix import SECURITY, SECURITY_ROWS, Note
 from tests.interop.scenarios.security import BY_CREDENTIALS, flow, refused
 from tests.interop.scenarios.stage import stage
 from tests.interop.secured import (
@@ -34,7 +34,7 @@ from tests.interop.servers import Cluster
 
 Drive = Callable[[Cluster, Path], dict[str, Outcome]]
 
-TLS = ("tls", "plainTextRefused", "unknownAuthorityRefused", "mutualTls", "noCertificateRefused")
+TLS = [row for row in SECURITY_ROWS if row not in BY_CREDENTIALS]
 
 
 def _java(version: str, cluster: Cluster, home: Path) -> dict[str, Outcome]:

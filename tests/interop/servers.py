@@ -19,7 +19,8 @@ from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 
-START_TIMEOUT = 120.0
+START_TIMEOUT = 600.0
+"""Bounds a hang: of virtual machines on a busy machine, several start at the same time."""
 STOP_TIMEOUT = 60.0
 PATIENCE = {
     f"waitTimeMillsIn{queue}Queue": "60000" for queue in ("Send", "Pull", "Heartbeat", "Transaction", "AdminBroker")
@@ -74,7 +75,11 @@ class Server:
                 cwd=self.log.parent,  # Apache's leave folders where they run
                 env={**os.environ, **self._environ},
             )
-        wait_for(self.address, self._process, self.log)
+        try:
+            wait_for(self.address, self._process, self.log)
+        except BaseException:
+            self.stop(signal.SIGKILL)
+            raise
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait for the end."""

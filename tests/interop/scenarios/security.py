@@ -17,7 +17,7 @@ def flow(**options: Any) -> Scenario:
     """Messages get in and out with these options."""
 
     def run(stage: Stage) -> None:
-        producer: Producer = stage.enter(Producer(stage.unique("P"), **stage.options(), **options))
+        producer: Producer = stage.enter(Producer(stage.unique("P"), send_timeout=30.0, **stage.options(), **options))
         for body in names("m", 10):
             producer.send(stage.message(body))
         inbox = Inbox()

@@ -49,6 +49,8 @@ Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 
 _BATCH = RequestCode.SEND_BATCH_MESSAGE
 _PUT_OK = PutStatus.PUT_OK
+_ONEWAY = ONEWAY_FLAG
+_TIMER = names.TIMER_TOPIC
 _UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
 _Send = tuple[Command, PutMessage, int, PutResult]
 """A request with its message, the queue it asked for and the outcome."""
@@ -121,7 +123,7 @@ class Sender:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
         self.count(message.topic, result)
-        answer = self._answer(request, message, queue_id, result)
+        answer = self._frame(request, message, queue_id, result)
         if self._durability.needed(properties):
             later = Deferred()
             self._durability.wait(
@@ -151,7 +153,7 @@ class Sender:
         results = self._store.put_many(messages)
         sends = list(zip(requests, messages, queue_ids, results, strict=True))
         self._count_many(messages, results)
-        answers = b"".join([self._frame(*send) for send in sends if not send[0].flag & ONEWAY_FLAG])
+        answers = b"".join([self._frame(*send) for send in sends if not send[0].flag & _ONEWAY])
         last = next((result for result in reversed(results) if result.stored), None)
         if last is not None and self._durability.needed({}):
             later = Deferred()
@@ -176,28 +178,22 @@ class Sender:
         """Messages are as safe as they were asked to be, or the wait for that is over."""
         self._store.stats.put_took(self._clock() - started, len(sends))
         if status is not _PUT_OK:
-            answers = b"".join([self._frame(*send, status) for send in sends if not send[0].flag & ONEWAY_FLAG])
+            answers = b"".join([self._frame(*send, status) for send in sends if not send[0].flag & _ONEWAY])
         later.answer(answers)
 
     def _frame(
         self, request: Command, message: PutMessage, queue_id: int, result: PutResult, status: PutStatus = _PUT_OK
     ) -> bytes:
-        """The answer to one of several sends, stored or not."""
+        """The answer to one send, as a frame."""
+        unique_key = (message.property_map or {}).get(_UNIQUE_KEY)
+        if result.status is status is _PUT_OK and unique_key and message.topic != _TIMER and not request.serialization:
+            return self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
         if not result.stored:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             return encode(refused(request, refusal(result)))
-        if status is not _PUT_OK:
-            header = self._header(message, queue_id, result)
-            return encode(request.reply(CODE_OF_STATUS[status], header, remark=status.name))
-        answer = self._answer(request, message, queue_id, result)
-        return answer if isinstance(answer, bytes) else encode(answer)
-
-    def _answer(self, request: Command, message: PutMessage, queue_id: int, result: PutResult) -> bytes | Command:
-        """What is said about a stored message."""
-        unique_key = (message.property_map or {}).get(_UNIQUE_KEY)
-        if unique_key is None or request.serialization or message.topic == names.TIMER_TOPIC:
-            return request.reply(ResponseCode.SUCCESS, self._header(message, queue_id, result))
-        return self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
+        header = self._header(message, queue_id, result)
+        remark = None if status is _PUT_OK else status.name
+        return encode(request.reply(CODE_OF_STATUS[status], header, remark=remark))
 
     def _header(self, message: PutMessage, queue_id: int, result: PutResult) -> SendMessageResponseHeader:
         """What is said about a stored message, in the form that says everything."""

@@ -136,10 +136,7 @@ class Dispatcher:
             for record in records:
                 record.queue.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
             if index is not None:
-                for record in records:
-                    find = record.properties.get
-                    keys = find("UNIQ_KEY"), find("KEYS")
-                    index.add(record.topic, *keys, record.physical_offset, record.store_timestamp)
+                index.add_many(records)
         except (DiskFullError, OSError, StoreFormatError):
             return False
         last = records[-1]

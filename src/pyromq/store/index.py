@@ -5,11 +5,11 @@ Only hashes are kept, so whoever asks must compare the key text of the records f
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
@@ -28,6 +28,15 @@ class IndexHits(NamedTuple):
     offsets: list[int]
     last_timestamp: int
     last_offset: int
+
+
+class Indexable(Protocol):
+    """What is indexed of a record."""
+
+    topic: str
+    physical_offset: int
+    store_timestamp: int
+    properties: dict[str, str]
 
 
 class Index:
@@ -111,6 +120,22 @@ class Index:
         if keys:
             waiting += [(topic, key, physical_offset, store_timestamp) for key in keys.split(" ") if key]
         self.max_physical_offset = physical_offset
+
+    def add_many(self, records: Iterable[Indexable]) -> None:
+        """`add` for each of several records. Raises DiskFullError; some may have been taken then."""
+        waiting, done = self._waiting, self.max_physical_offset
+        for record in records:
+            offset, find = record.physical_offset, record.properties.get
+            if offset <= done:
+                continue
+            if len(waiting) >= MAX_AT_ONCE:
+                self.drain()
+            topic, timestamp, unique_key, keys = record.topic, record.store_timestamp, find("UNIQ_KEY"), find("KEYS")
+            if unique_key:
+                waiting.append((topic, unique_key, offset, timestamp))
+            if keys:
+                waiting += [(topic, key, offset, timestamp) for key in keys.split(" ") if key]
+            self.max_physical_offset = offset
 
     def drain(self) -> None:
         """Write what waits in the buffer into the files. Raises DiskFullError; the rest is still there then."""

@@ -4,6 +4,7 @@ A broker that delays, schedules or hides messages rewrites `topic` and `queue_id
 """
 
 from enum import Enum
+from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -44,6 +45,11 @@ _STORED = frozenset(
         PutStatus.SLAVE_NOT_AVAILABLE,
     }
 )
+
+
+@lru_cache(maxsize=16)
+def _host_text(host: bytes) -> str:
+    return host.hex().upper()
 
 
 class PutMessage(msgspec.Struct, gc=False):
@@ -113,7 +119,7 @@ class PutResult(msgspec.Struct, gc=False):
         """The offset message id, or several joined with commas; "" when nothing was stored."""
         if self.physical_offset < 0:
             return ""
-        host = self.store_host.hex().upper()
+        host = _host_text(self.store_host)
         if not self.offsets:
             return f"{host}{self.physical_offset:016X}"
         return ",".join(f"{host}{offset:016X}" for offset in self.offsets)

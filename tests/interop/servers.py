@@ -189,9 +189,10 @@ def write_properties(folder: Path, namesrv: str, name: str, properties: dict[str
 def java(
     classpath: str, main: str, *arguments: str, heap: str = "256m", home: Path, jvm: Sequence[str] = ()
 ) -> list[str]:
-    """A JVM that keeps its logs and files below `home`."""
+    """A JVM that keeps its logs and files below `home`; it compiles little, for it does not run for long."""
     return [
-        "java", *jvm, f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", f"-Duser.home={home}",
+        "java", *jvm, f"-Xms{heap}", f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+        f"-Duser.home={home}",
         "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
         "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED", "-cp", classpath, main, *arguments,
     ]  # fmt: skip

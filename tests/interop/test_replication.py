@@ -21,7 +21,7 @@ from tests.interop.servers import Cluster, Server, apache_broker, our_broker, ou
 
 TOPIC = "orders"
 FILE_SIZE = 1 << 20
-PATIENCE = 150.0
+PATIENCE = 400.0
 """Apache's slave copies the tables after a minute at the earliest."""
 
 Opener = Callable[..., Server]

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-BOUND = 60.0
+BOUND = 180.0
 LATER = 1
 """The consume status that asks for another delivery; the wrapper's own way to it, raising, ends in success."""
 

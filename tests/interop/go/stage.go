@@ -17,7 +17,7 @@ import (
 	"github.com/apache/rocketmq-client-go/v2/producer"
 )
 
-const bound = 60 * time.Second
+const bound = 180 * time.Second
 
 var answers = bufio.NewReader(os.Stdin)
 var asking sync.Mutex

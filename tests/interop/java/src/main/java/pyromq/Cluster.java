@@ -21,7 +21,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 /** What a scenario needs: names of its own, clients that are closed with it, waiting, and checks. */
 final class Cluster implements AutoCloseable {
 
-    static final long BOUND_MS = 60_000;
+    static final long BOUND_MS = 180_000;
     /** How often clients look for routes, which decides how soon they learn of retry topics and restarted servers. */
     private static final int POLL_MS = 2_000;
     /** Of a send, on a machine that is busy. */

@@ -40,7 +40,7 @@ def fill(
     tag: Callable[[int], str | None] = lambda _number: None,
 ) -> None:
     """Messages with these numbers, spread over the queues in turn; returns when all are stored."""
-    with Producer("filler", namesrv=namesrv, send_timeout=30.0) as producer:
+    with Producer("filler", namesrv=namesrv, send_timeout=30.0, compress_over=1 << 22) as producer:
         pending = []
         for number in numbers:
             message = Message(topic, body(number), tags=tag(number), keys=[f"k{number}"], properties={"n": str(number)})

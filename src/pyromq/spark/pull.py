@@ -243,3 +243,9 @@ def cached_cluster(options: SourceOptions) -> Cluster:
         cluster = _cached[key] = Cluster(options)
     cluster.options = options
     return cluster
+
+
+def close_cached() -> None:
+    """Close the connections that this process keeps for its tasks."""
+    while _cached:
+        _cached.popitem()[1].wire.close()

@@ -75,3 +75,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def commit(self, end: dict[str, Any]) -> None:
         self._tracking.commit(end)
+
+    def stop(self) -> None:
+        """Close connections. Spark kills the process instead, so nothing depends on it."""
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None

@@ -154,6 +154,11 @@ class Tracker:
         """Tell the group what is done, best effort."""
         self._commit(Offset.parse(end).positions)
 
+    def close(self) -> None:
+        """Close the connections."""
+        self._waiter.close()
+        self._cluster.wire.close()
+
     def _commit(self, positions: Positions, *, at_once: bool = False) -> None:
         group = self._options.group
         changed = {queue: offset for queue, offset in positions.items() if self._committed.get(queue) != offset}

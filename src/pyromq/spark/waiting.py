@@ -49,8 +49,7 @@ class Waiter:
             self._sleep(min(LOOK, timeout))
             return
         if positions != self._positions:
-            self._wire.close()
-            self._parked.clear()
+            self.close()
             self._positions = dict(positions)
         try:
             self._park()
@@ -61,9 +60,13 @@ class Waiter:
                 self._park()
         except (*FAULTS, BrokerError, OSError) as error:
             log.debug("the wait for messages was cut short: %s", error)
-            self._wire.close()
-            self._parked.clear()
+            self.close()
             self._sleep(max(min(LOOK, deadline - self._clock()), 0.0))
+
+    def close(self) -> None:
+        """Give up what is parked."""
+        self._wire.close()
+        self._parked.clear()
 
     def _park(self) -> None:
         waiting = {queue for _, queue in self._parked.values()}

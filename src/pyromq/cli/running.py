@@ -10,7 +10,6 @@ from typing import Protocol
 from pyromq.cli.flags import fail
 from pyromq.errors import PyroMQError
 
-
 NEW_OBJECTS = 20_000
 """How many containers may be made before the youngest are looked at for garbage."""
 

@@ -1,6 +1,7 @@
 """From a listening socket to connections: accept, admit, find out what is spoken, hand over to the event loop."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
@@ -155,7 +156,7 @@ class Acceptor:
             )
         except OSError as error:
             endpoint.stats.handshakes_failed += 1
-            logger.info("Connection from %s failed: %s", opening.peer, error)
+            endpoint.complain(logging.INFO, "Connection from %s failed: %s", opening.peer, error)
         finally:
             if not connection.was_made:
                 opening.sock.close()
@@ -166,7 +167,7 @@ class Acceptor:
 
     def _on_failed(self, opening: Opening, reason: str) -> None:
         self._endpoint.stats.handshakes_failed += 1
-        logger.info("Connection from %s dropped: %s", opening.peer, reason)
+        self._endpoint.complain(logging.INFO, "Connection from %s dropped: %s", opening.peer, reason)
         self._discard(opening)
 
     def _discard(self, opening: Opening) -> None:

@@ -5,6 +5,7 @@ future. Only a frame that cannot be read ends the connection, after the good one
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import Enum, auto
@@ -16,7 +17,7 @@ from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
-from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger, notify
+from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
 from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
 from pyromq.remoting.grouped import MAX_GROUP
 from pyromq.remoting.outbox import Frames, Outbox
@@ -406,7 +407,7 @@ class Connection(asyncio.Protocol):
 
     def _break(self, error: FrameError) -> None:
         self._endpoint.stats.closed_malformed += 1
-        logger.warning("Closing the connection with %s: %s", self.peer, error)
+        self._endpoint.complain(logging.WARNING, "Closing the connection with %s: %s", self.peer, error)
         self.close_reason = self.close_reason or f"malformed frame: {error}"
         if self._endpoint.is_server:
             self.finish()
@@ -418,7 +419,7 @@ class Connection(asyncio.Protocol):
 
     def _cut(self, reason: str) -> None:
         self._endpoint.stats.closed_slow += 1
-        logger.warning("Closing the connection with %s: %s", self.peer, reason)
+        self._endpoint.complain(logging.WARNING, "Closing the connection with %s: %s", self.peer, reason)
         self.abort(reason)
 
     def _lost(self, call: Call) -> ConnectionLost:

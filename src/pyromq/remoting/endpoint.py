@@ -36,11 +36,14 @@ ConnectionListener = Callable[["Connection"], None]
 
 logger = logging.getLogger("pyromq.remoting")
 
+COMPLAINTS_PER_SECOND = 5.0
+
 
 class Endpoint:
     """Shared state of the connections of one server (which stops reading from peers that do not read) or one client."""
 
     __slots__ = (
+        "_complaints",
         "_empty",
         "_interval",
         "_quiet",
@@ -79,6 +82,7 @@ class Endpoint:
         self.on_close = on_close
         self.stats = Stats()
         self.strangers = strangers
+        self._complaints = TokenBuckets(COMPLAINTS_PER_SECOND, 10 * COMPLAINTS_PER_SECOND, clock=clock)
         self.request_rates = None
         if limits.request_rate:
             self.request_rates = TokenBuckets(limits.request_rate, 2 * limits.request_rate, clock=clock)
@@ -90,6 +94,11 @@ class Endpoint:
         self._empty: asyncio.Future[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._interval = min(max(min(limits.idle_timeout, limits.frame_timeout, limits.handshake_timeout) / 4, 0.01), 5)
+
+    def complain(self, level: int, text: str, *arguments: object) -> None:
+        """Log what a peer did wrong, but not everything of one who does nothing else: the counters have the rest."""
+        if self._complaints.take(""):
+            logger.log(level, text, *arguments)
 
     def opened(self, connection: "Connection") -> None:
         """A connection came up."""

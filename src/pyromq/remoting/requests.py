@@ -4,6 +4,7 @@ Whatever a handler does, other requests go on: its fault becomes an answer and a
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -220,7 +221,9 @@ class Requests:
         if isinstance(fault, PyroMQError):
             text = str(fault)
             code = fault.code if isinstance(fault, ValidationError) else code
-            logger.info("%s from %s failed: %s", request_name(command.code), self._connection.peer, text)
+            self._endpoint.complain(
+                logging.INFO, "%s from %s failed: %s", request_name(command.code), self._connection.peer, text
+            )
         else:
             text = f"{type(fault).__name__}: {fault}"
             logger.error("%s from %s failed", request_name(command.code), self._connection.peer, exc_info=fault)

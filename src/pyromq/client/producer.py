@@ -15,7 +15,7 @@ from pyromq.client.config import ProducerConfig
 from pyromq.client.delivery import Callback, deliver, deliver_outcome
 from pyromq.client.detector import DETECTOR_PERIOD, Detector
 from pyromq.client.dispatch import Choice, Dispatch, Payload
-from pyromq.client.errors import ClientError, TooManyRequestsError
+from pyromq.client.errors import ClientError, ServiceStateError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
 from pyromq.client.identity import INNER_PRODUCER_GROUP
 from pyromq.client.instance import ClientInstance
@@ -120,6 +120,13 @@ class Producer(QueryMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""
+        if self.state is ServiceState.CREATE_JUST:
+            raise ServiceStateError(f"producer {self.group!r} has no client id before it is started")
+        return self._instance.client_id
 
     # -- sending
 

@@ -27,6 +27,11 @@ class BlockingConsumer(BlockingQueryMethods):
         return self._consumer_base.group
 
     @property
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""
+        return self._consumer_base.client_id
+
+    @property
     def state(self) -> ServiceState:
         return self._consumer_base.state
 

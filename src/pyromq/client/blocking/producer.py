@@ -59,6 +59,11 @@ class Producer(BlockingQueryMethods):
         return self._producer.group
 
     @property
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""
+        return self._producer.client_id
+
+    @property
     def config(self) -> ProducerConfig:
         return self._producer.config
 

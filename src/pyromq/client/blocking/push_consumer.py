@@ -46,6 +46,10 @@ class PushConsumer(BlockingConsumer):
         """Append hooks before `start`."""
         return self._consumer.consume_hooks
 
+    def cached(self) -> dict[str, tuple[int, int]]:
+        """Messages that are held and not consumed yet, and their bytes, by topic."""
+        return self._consumer.cached()
+
     @property
     def filter_hooks(self) -> list[FilterHook]:
         """Append hooks before `start`."""

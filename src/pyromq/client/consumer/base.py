@@ -24,7 +24,7 @@ from pyromq.client.consumer.subscription import (
     class_subscription,
     is_tag_filter,
 )
-from pyromq.client.errors import ClientError, NoRouteError
+from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.routes import subscribe_queues
 from pyromq.client.schedule import Schedule
@@ -109,6 +109,13 @@ class Consumer(QueryMethods):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+    @property
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""
+        if self.state is ServiceState.CREATE_JUST:
+            raise ServiceStateError(f"consumer {self.group!r} has no client id before it is started")
+        return self._instance.client_id
 
     # -- for subclasses
 

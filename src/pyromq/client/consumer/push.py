@@ -186,6 +186,17 @@ class PushConsumer(Consumer):
             if not held.dropped and queue.topic != own
         }
 
+    def cached(self) -> dict[str, tuple[int, int]]:
+        """Messages that are held and not consumed yet, and their bytes, by topic. Any thread may ask."""
+        if self.state is not ServiceState.RUNNING:
+            return {}
+        found: dict[str, tuple[int, int]] = {}
+        for queue, held in list(self._ownership.queues.items()):
+            topic = self._user_queue(queue).topic
+            count, size = found.get(topic, (0, 0))
+            found[topic] = (count + len(held), size + held.size)
+        return found
+
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All readable queues of a topic. Raises NoRouteError."""
         self._check_running()

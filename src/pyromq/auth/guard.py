@@ -6,10 +6,10 @@ allowed, and a code that has no row in the permission table is for super users o
 """
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pyromq.auth.access import Access, User
 from pyromq.auth.addresses import is_from
@@ -22,10 +22,8 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.signing import ACCESS_KEY, verify
-from pyromq.remoting import Answer, Connection, Handler, TokenBuckets
-
-Outcome = Any
-"""Whatever handlers return, passed on as it is."""
+from pyromq.remoting import Answer, Connection, Deferred, Grouped, Handler, Outcome, TokenBuckets
+from pyromq.remoting.grouped import ManyHandler
 
 REMEMBERED: Final = 65_536
 NOT_KNOWN: Final = "authentication failed: unknown access key, disabled user or wrong signature"
@@ -149,6 +147,8 @@ class Guard:
         self._allowed.add(decision)
 
     def _guarded(self, code: int, handler: Handler) -> Handler:
+        if isinstance(handler, Grouped):
+            return Grouped(self._guarded(code, handler.one), self._all_allowed(handler.many))
         administrative = self._audit is not None and PERMISSIONS.get(code, SUPER).administrative
 
         def serve(request: Command, connection: Connection) -> Outcome:
@@ -162,6 +162,19 @@ class Guard:
             if administrative:
                 return self._audited(handler, request, connection, needed)
             return handler(request, connection)
+
+        return serve
+
+    def _all_allowed(self, many: ManyHandler) -> ManyHandler:
+        """Several requests at once if all of them may be served; otherwise each is looked at on its own."""
+
+        def serve(requests: Sequence[Command], connection: Connection) -> bytes | Deferred | None:
+            try:
+                for request in requests:
+                    self._check(request, connection)
+            except PyroMQError:
+                return None
+            return many(requests, connection)
 
         return serve
 

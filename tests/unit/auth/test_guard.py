@@ -1,0 +1,183 @@
+"""The guard on its own: who is let through, what is remembered, how many may try."""
+
+from typing import Any, cast
+
+import pytest
+
+from pyromq.auth.access import Access, User, UserType
+from pyromq.auth.addresses import AddressRange
+from pyromq.auth.errors import Denied
+from pyromq.auth.guard import Busy, Guard
+from pyromq.auth.needs import Scene
+from pyromq.auth.rules import Action, Decision, Entry, Resource, Rules
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.signing import SIGNATURE, signed
+from pyromq.remoting import Address, Connection, Grouped, TokenBuckets
+
+SECRET = "alice-secret-1"  # noqa: S105 - of a test
+
+
+class Peer:
+    """As much of a connection as the guard looks at."""
+
+    def __init__(self, host: str = "10.0.0.1") -> None:
+        self.peer = Address(host, 5)
+        self.is_stranger = True
+
+
+def connection(host: str = "10.0.0.1") -> Connection:
+    return cast("Connection", Peer(host))
+
+
+def access(*resources: str, user: User | None = None) -> Access:
+    alice = user or User("alice", SECRET)
+    entries = tuple(Entry(Resource.parse(each), Action.PUB | Action.SUB, Decision.ALLOW) for each in resources)
+    return Access({"alice": alice}, {"alice": Rules(entries)})
+
+
+def send(topic: str = "orders", *, secret: str = SECRET, body: bytes = b"x") -> Command:
+    request = Command.request(RequestCode.SEND_MESSAGE_V2, ext={"a": "p", "b": topic}, body=body)
+    signed(request, "alice", secret)
+    return request
+
+
+def guard(known: Access, **options: Any) -> Guard:
+    return Guard(lambda: known, Scene("DefaultCluster"), **options)
+
+
+def test_a_signed_request_with_permission_passes_and_its_peer_is_known() -> None:
+    peer = connection()
+    assert [str(need) for need in guard(access("Topic:orders")).check(send(), peer)] == ["Topic:orders"]
+    assert not peer.is_stranger
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda request: request.ext.update(b="other"),
+        lambda request: request.ext.update(extra="1"),
+        lambda request: request.ext.pop("a"),
+        lambda request: request.ext.pop(SIGNATURE),
+        lambda request: request.ext.update({SIGNATURE: "\ud800"}),
+        lambda request: request.ext.update(AccessKey="bob"),
+        lambda request: request.ext.update(AccessKey=""),
+        lambda request: setattr(request, "body", b"y"),
+    ],
+)
+def test_whatever_is_changed_after_signing_shows(spoil: object) -> None:
+    request, peer = send(), connection()
+    assert callable(spoil)
+    spoil(request)
+    with pytest.raises(Denied):
+        guard(access("*")).check(request, peer)
+    assert peer.is_stranger
+
+
+def test_who_is_unknown_and_who_signs_wrongly_hear_the_same() -> None:
+    remarks = set()
+    for known, request in (
+        (Access(), send()),
+        (access("*"), send(secret="wrong-secret")),  # noqa: S106 - of a test
+        (access("*", user=User("alice", SECRET, sources=(AddressRange("10.9.9.9"),))), send()),
+    ):
+        with pytest.raises(Denied) as caught:
+            guard(known).check(request, connection())
+        remarks.add(caught.value.remark)
+    assert len(remarks) == 1
+
+
+def test_decisions_are_remembered_until_rules_change() -> None:
+    known = [access("Topic:orders")]
+    checking = Guard(lambda: known[0], Scene("c"))
+    checking.check(send(), connection())
+    checking.check(send(), connection())
+    known[0] = access("Topic:other")
+    with pytest.raises(Denied):
+        checking.check(send(), connection())
+
+
+def test_news_are_looked_for_before_somebody_is_turned_away() -> None:
+    known = [Access()]
+
+    def look_again() -> bool:
+        known[0] = access("Topic:orders")
+        return True
+
+    Guard(lambda: known[0], Scene("c"), look_again=look_again).check(send(), connection())
+
+
+def test_retry_topics_belong_to_their_group_and_waiting_topics_to_the_cluster() -> None:
+    checking = guard(access("Topic:*", "Group:mine"))
+    checking.check(send("%RETRY%mine"), connection())
+    for topic in (
+        "%RETRY%others",
+        "%DLQ%others",
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "rmq_sys_wheel_timer",
+    ):
+        with pytest.raises(Denied):
+            checking.check(send(topic), connection())
+
+
+def test_codes_without_a_row_are_for_super_users() -> None:
+    request = Command.request(9999)
+    signed(request, "alice", SECRET)
+    with pytest.raises(Denied, match="not a super user"):
+        guard(access("*")).check(request, connection())
+    guard(access(user=User("alice", SECRET, UserType.SUPER))).check(request, connection())
+
+
+def test_without_authorisation_every_user_may_do_everything_but_change_users() -> None:
+    checking = Guard(access, Scene("c"), authorization=False)
+    checking.check(send(), connection())
+    request = Command.request(RequestCode.AUTH_CREATE_USER, ext={"username": "evil"})
+    signed(request, "alice", SECRET)
+    with pytest.raises(Denied):
+        checking.check(request, connection())
+
+
+def test_users_have_a_rate() -> None:
+    checking = guard(access("*"), rates=TokenBuckets(1, 2, clock=lambda: 0.0))
+    checking.check(send(), connection())
+    checking.check(send(), connection())
+    with pytest.raises(Busy):
+        checking.check(send(), connection())
+
+
+def test_an_address_that_keeps_failing_is_put_off_but_not_those_who_are_known() -> None:
+    checking = guard(access("*"), failures=TokenBuckets(1, 3, clock=lambda: 0.0))
+    known = connection()
+    checking.check(send(), known)
+    for _ in range(3):
+        with pytest.raises(Denied):
+            checking.check(send(secret="wrong-secret"), connection())  # noqa: S106 - of a test
+    with pytest.raises(Busy):
+        checking.check(send(), connection())
+    checking.check(send(), known)
+    checking.check(send(), connection("10.0.0.2"))
+    assert checking.stats.limited == 1
+
+
+def test_several_requests_at_once_are_served_only_if_each_may_be() -> None:
+    served: list[int] = []
+
+    def one(request: Command, _connection: Connection) -> Command:
+        served.append(1)
+        return request.reply()
+
+    def many(requests: object, _connection: Connection) -> bytes:
+        assert isinstance(requests, list)
+        served.append(len(requests))
+        return b"answers"
+
+    table = guard(access("Topic:orders")).table({RequestCode.SEND_MESSAGE_V2: Grouped(one, many)})
+    handler = table[RequestCode.SEND_MESSAGE_V2]
+    assert isinstance(handler, Grouped)
+    assert handler.many([send(), send()], connection()) == b"answers"
+    assert handler.many([send(), send("other")], connection()) is None
+    answer = handler(send("other"), connection())
+    assert isinstance(answer, Command)
+    assert answer.code == ResponseCode.NO_PERMISSION
+    assert served == [2]

@@ -46,7 +46,6 @@ def fill(file: Path) -> None:
 
 
 async def test_recovery_after_a_full_disk_needs_no_hand(disk: Path) -> None:
-    # P-24
     server = processes.broker(disk / "store", *SMALL)
     await asyncio.to_thread(server.start)
     try:

@@ -290,6 +290,18 @@ async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_m
             assert [bytes(message.body) for message in await second.messages(retry)] == [b"dropped"]
 
 
+async def test_ordered_pops_under_way_are_known_to_the_slave(tmp_path: Path) -> None:
+    async with group(tmp_path) as brokers:
+        master = await brokers.start("broker-a")
+        slave = await brokers.start("broker-a", 1)
+        async with Peer(master.address) as peer:
+            await peer.stored("orders", b"1")
+            assert await pop(peer, "orders", "g", order=True, queue=0)
+            until_then = master.ordered_batches.blocked_until("orders", "g", 0)
+            assert until_then is not None
+            await until(lambda: slave.ordered_batches.blocked_until("orders", "g", 0) == until_then)
+
+
 async def test_only_the_slave_with_the_smallest_id_acts(tmp_path: Path) -> None:
     async with group(tmp_path) as brokers:
         master = await brokers.start("broker-a")

@@ -43,7 +43,7 @@ class OrderedBatches:
             return
         self._drop_idle()
         self._dirty = False
-        write_config(self._path, ConsumerOrderTable(table=self._table).pretty())
+        write_config(self._path, self.table().pretty())
 
     def blocked_until(
         self, topic: str, group: str, queue_id: int, attempt_id: str | None = None, invisible_time: int = 0
@@ -116,6 +116,15 @@ class OrderedBatches:
         if batch is not None and batch.pop_time == pop_time and offset in _offsets(batch):
             batch.next_visible_times = {**(batch.next_visible_times or {}), offset: visible}
             self._dirty = True
+
+    def table(self) -> ConsumerOrderTable:
+        """The table as it is sent to slaves and persisted."""
+        return ConsumerOrderTable(table=self._table)
+
+    def replace_all(self, table: ConsumerOrderTable) -> None:
+        """Take over a master's table."""
+        self._dirty |= self._table != table.table
+        self._table = table.table
 
     def forget(self, topic: str, group: str, queue_id: int) -> None:
         """The group's position was set: the batch no longer counts."""

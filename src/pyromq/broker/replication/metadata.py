@@ -11,12 +11,14 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
 from pyromq.broker.replication.slave import MasterLog
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     Body,
     ConsumerOffsetTable,
+    ConsumerOrderTable,
     DelayOffsetTable,
     KVTable,
     MessageRequestModeTable,
@@ -141,6 +143,14 @@ class MasterTables:
                 await self._tell(topic, group, queue_id, offset)
                 known[queue_id] = offset
         offsets.merge(table)
+        await self._sync_ordered_batches()
+
+    async def _sync_ordered_batches(self) -> None:
+        """Offsets of ordered pops are half of the story. A master of Apache's answers with its offsets again."""
+        ext = {WHICH_TABLE: ORDERED_BATCHES}
+        answer = await self._call(RequestCode.GET_ALL_CONSUMER_OFFSET, ext=ext)
+        with contextlib.suppress(ProtocolError):
+            self._broker.ordered_batches.replace_all(ConsumerOrderTable.decode(answer.body))
 
     async def _tell(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         header = UpdateConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
@@ -219,8 +229,10 @@ class MasterTables:
     async def _fetch(self, code: RequestCode, kind: type[Table]) -> Table:
         return kind.decode((await self._call(code)).body)
 
-    async def _call(self, code: RequestCode, header: Header | None = None) -> Command:
-        answer = await self._broker.client.call(self.address, Command.request(code, header), CALL_TIMEOUT)
+    async def _call(
+        self, code: RequestCode, header: Header | None = None, *, ext: dict[str, str] | None = None
+    ) -> Command:
+        answer = await self._broker.client.call(self.address, Command.request(code, header, ext=ext), CALL_TIMEOUT)
         if answer.code != ResponseCode.SUCCESS:
             raise MasterRefused(answer.code, f"{request_name(code)}: {response_name(answer.code)}, {answer.remark}")
         return answer

@@ -2,16 +2,21 @@
 
 import asyncio
 import contextlib
+import logging
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from typing import Any
 
+from pyromq.client.consumer.fetching import PullResult
 from pyromq.client.consumer.pull import PullConsumer
-from pyromq.client.errors import ClientError
+from pyromq.client.errors import ClientError, TransportError
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 
+log = logging.getLogger(__name__)
+
 AHEAD = 64
 """Pulls that wait to be printed; the reading of queues stops there."""
+TRY_AGAIN = 1.0
 LOOK_AGAIN = 0.25
 """Seconds after which a member that waits for messages looks whether it is at the end."""
 
@@ -56,13 +61,26 @@ class Reader:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def _pull(self, queue: MessageQueue, offset: int) -> PullResult:
+        return await self._consumer.pull(queue, offset=offset, **self._filter)
+
+    async def _follow(self, queue: MessageQueue, offset: int) -> PullResult:
+        """A pull that waits for messages, and for a broker that is away."""
+        while True:
+            try:
+                return await self._consumer.pull_block(queue, offset=offset, **self._filter)
+            except ClientError as error:
+                if not (error.retryable or isinstance(error, TransportError)):
+                    raise
+                log.warning("%s cannot be read for now: %s", queue, error)
+                await asyncio.sleep(TRY_AGAIN)
+
     async def _read(self, queue: MessageQueue, offset: int) -> None:
         end = self._ends[queue] if self._ends is not None else None
         try:
             while end is None or offset < end:
                 # What is there is answered at once; only a queue without an end is waited for.
-                pull = self._consumer.pull_block if end is None else self._consumer.pull
-                result = await pull(queue, offset=offset, **self._filter)
+                result = await (self._follow(queue, offset) if end is None else self._pull(queue, offset))
                 wanted = [message for message in result.messages if end is None or message.queue_offset < end]
                 if wanted:
                     await self._pulled.put(wanted)

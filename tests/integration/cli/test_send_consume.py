@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pyromq import Admin, MessageQueue
+from pyromq.cli import app
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from tests.integration.cli.cluster import BROKER, CLUSTER, Commands
+from tests.processes import port_of, standalone
 
 BOUND = 60.0
 
@@ -133,6 +136,32 @@ def test_following_until_ctrl_c(pyromq: Commands, topic: str) -> None:
             each.kill()
             each.communicate()
     assert pyromq("consume", topic, "-g", "followers", "-e") == ""
+
+
+def test_following_through_a_restart_of_the_broker(tmp_path: Path) -> None:
+    with standalone(tmp_path) as server:
+        names = port_of(server["namesrv"])
+        server.arguments[server.arguments.index("--namesrv-port") + 1] = str(names)
+        server.arguments[server.arguments.index("--broker-port") + 1] = str(port_of(server["broker"]))
+
+        def send(text: str) -> None:
+            done = CliRunner().invoke(app, ["send", "T", "-m", text, "-n", server["namesrv"], "--timeout", "30"])
+            assert done.exit_code == 0, done.output
+
+        send("before")
+        consumer = subprocess.Popen(
+            [sys.executable, "-m", "pyromq", "consume", "T", "-n", server["namesrv"]], stdout=subprocess.PIPE, text=True
+        )
+        try:
+            assert consumer.stdout is not None
+            assert consumer.stdout.readline() == "before\n"
+            server.kill()
+            server.start()
+            send("after")
+            assert consumer.stdout.readline() == "after\n"
+        finally:
+            consumer.kill()
+            consumer.communicate()
 
 
 def test_a_reader_that_has_had_enough(pyromq: Commands, topic: str) -> None:

@@ -179,6 +179,38 @@ def test_a_second_attempt_finds_the_sends_of_the_first(namesrv: str, topic: str)
     assert bodies(namesrv, topic) == Counter(texts(0, 0))
 
 
+# SP-11
+def test_a_task_that_was_given_up_is_fenced_off(namesrv: str, topic: str) -> None:
+    sink = once(namesrv, topic, sendBatchBytes="1024")
+    sink.prepare(QUERY)
+    zombie = sink.open(Attempt(QUERY, 0, 0, 0, 7), arrow([]).schema)
+    zombie.write(arrow(texts(0, 0)[:25]))
+    successor = sink.open(Attempt(QUERY, 0, 0, 1, 8), arrow([]).schema)
+    successor.write(arrow(texts(0, 0)))
+    message = successor.close()
+    zombie.write(arrow(texts(0, 0)[25:]))
+    with pytest.raises(RefusedError, match="fenced off"):
+        zombie.close()
+    zombie.abort()
+    sink.commit(QUERY, 0, [message])
+    assert bodies(namesrv, topic) == Counter(texts(0, 0))
+
+
+# SP-11
+def test_tasks_of_a_driver_that_was_replaced_are_fenced_off(namesrv: str, topic: str) -> None:
+    old = once(namesrv, topic)
+    old.prepare(QUERY)
+    zombie = old.open(Attempt(QUERY, 0, 0, 0, 900), arrow([]).schema)
+    zombie.write(arrow(texts(0, 0)))
+    new = once(namesrv, topic)
+    new.prepare(QUERY)
+    with pytest.raises(RefusedError, match="fenced off"):
+        zombie.close()
+    zombie.abort()
+    new.commit(QUERY, 0, run(new, 0, [texts(0, 0)]))
+    assert bodies(namesrv, topic) == Counter(texts(0, 0))
+
+
 def test_rows_with_a_key_are_known_wherever_they_come(namesrv: str, topic: str) -> None:
     sink = once(namesrv, topic)
     rows = arrow(["a", "b", "c"], idKey=["1", "2", "3"])

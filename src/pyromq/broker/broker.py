@@ -27,6 +27,7 @@ from pyromq.broker.daytotals import DayTotals
 from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.delivery import delivery_parts
 from pyromq.broker.durability import Durability
+from pyromq.broker.fences import Fences
 from pyromq.broker.filters import Filters
 from pyromq.broker.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
 from pyromq.broker.groups import Groups
@@ -404,7 +405,7 @@ class Broker:
         self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first
         self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
-            self.sender,
+            Fences(self.sender, self.offsets),
             self.puller,
             self.heartbeats,
             requests,

@@ -30,6 +30,8 @@ class Attempt(msgspec.Struct, frozen=True):
     batch: int
     partition: int
     number: int = 0
+    task: int = 0
+    """Ascends over all attempts of one run of a query."""
 
     @classmethod
     def current(cls, query: str | None = None) -> Self:
@@ -42,7 +44,9 @@ class Attempt(msgspec.Struct, frozen=True):
         # PySpark answers None for a property that is not set, whatever its annotation says.
         batch: str | None = context.getLocalProperty("streaming.sql.batchId")
         query = query or context.getLocalProperty("sql.streaming.queryId")
-        return cls(query or "", int(batch or 0), context.partitionId(), context.attemptNumber())
+        return cls(
+            query or "", int(batch or 0), context.partitionId(), context.attemptNumber(), context.taskAttemptId()
+        )
 
 
 class SinkTask(Protocol):

@@ -35,14 +35,19 @@ class Marks(msgspec.Struct, frozen=True):
         return {queue: max(offset, self.sides[1][queue]) for queue, offset in self.sides[0].items()}
 
 
-def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
-    """The private groups of a query's sink, for even and for odd batches, by their names on the wire."""
+def stem_of(query: str, sink: str) -> str:
+    """What names of private groups begin with: short enough for any name of a sink."""
     short = (
         sink
         if len(sink) <= _LONGEST_SINK and sink.isascii() and sink.replace("-", "_").isidentifier()
         else (hashlib.blake2b(sink.encode(), digest_size=8).hexdigest())
     )
-    stem = f"{PREFIX}{query}_{short}"
+    return f"{query}_{short}"
+
+
+def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
+    """The private groups of a query's sink, for even and for odd batches, by their names on the wire."""
+    stem = f"{PREFIX}{stem_of(query, sink)}"
     return wire_name(wire, f"{stem}_0"), wire_name(wire, f"{stem}_1")
 
 

@@ -95,6 +95,7 @@ class FrameSender:
         options: TopicSinkOptions,
         *,
         recheck: Recheck | None = None,
+        fence: str | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -102,6 +103,7 @@ class FrameSender:
         self._wire = wire
         self._options = options
         self._recheck = recheck
+        self._ext = None if fence is None else {"fence": fence}
         self._clock = clock
         self._sleep = sleep
         self._timeout = options.send_timeout_ms / 1000
@@ -176,7 +178,10 @@ class FrameSender:
         )
         if single is None:
             return Command.request(
-                RequestCode.SEND_BATCH_MESSAGE, header, body=b"".join([item.data for item in frame.items])
+                RequestCode.SEND_BATCH_MESSAGE,
+                header,
+                body=b"".join([item.data for item in frame.items]),
+                ext=self._ext,
             )
         body = single.body if self._compression is None else compress(single.body, self._compression)
         return Command.request(RequestCode.SEND_MESSAGE_V2, header, body=body)

@@ -4,6 +4,7 @@ The list of queues is fetched on the driver and travels to the tasks, so that al
 the same queues in the same order.
 """
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -31,10 +32,20 @@ from pyromq.spark.sink.base import SinkError
 from pyromq.spark.wire import Wire, succeeded
 
 TIMEOUT = 10.0
+PATIENCE = 30.0
+PAUSE = 0.01
 SCAN_MESSAGES = 1024
 MASTER = 0
 
+_NOTHING = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY})
+
 T = TypeVar("T")
+
+
+class UnreadableError(SinkError):
+    """What a queue should hold cannot be read."""
+
+    retryable = True
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -74,12 +85,14 @@ def find_target(wire: Wire, topic: str) -> Target:
 
 
 def max_offsets(wire: Wire, target: Target, queues: Iterable[MessageQueue] | None = None) -> dict[MessageQueue, int]:
-    """One past the last message of each queue. Raises RemotingError, ProtocolError or BrokerError."""
+    """One past the last message of each queue, whether readers see it yet or not.
+
+    Raises RemotingError, ProtocolError or BrokerError.
+    """
 
     def question(queue: MessageQueue) -> Command:
-        return Command.request(
-            RequestCode.GET_MAX_OFFSET, GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
-        )
+        header = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id, committed=False)
+        return Command.request(RequestCode.GET_MAX_OFFSET, header)
 
     def reading(answer: Command, queue: MessageQueue) -> int:
         return succeeded(answer, "max offset", broker=queue.broker_name).header(GetMaxOffsetResponseHeader).offset
@@ -121,9 +134,20 @@ def commit(wire: Wire, target: Target, group: str, offsets: Mapping[MessageQueue
 
 
 def messages_between(
-    wire: Wire, target: Target, queue: MessageQueue, start: int, end: int, group: str
+    wire: Wire,
+    target: Target,
+    queue: MessageQueue,
+    start: int,
+    end: int,
+    group: str,
+    *,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[ReceivedMessage]:
-    """What [start, end) of a queue still holds. Raises as `max_offsets`, SinkError when the broker gets nowhere."""
+    """What [start, end) of a queue still holds, waiting for what readers cannot see yet.
+
+    Raises as `max_offsets`, UnreadableError when the broker gets nowhere.
+    """
+    waited = 0.0
     while start < end:
         header = PullMessageHeader(
             consumer_group=group,
@@ -142,16 +166,18 @@ def messages_between(
             for message in decode_records(answer.body):
                 if start <= message.queue_offset < end:
                     yield message
-        elif answer.code not in (ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY):
-            if answer.code == ResponseCode.PULL_NOT_FOUND:
-                return
+        elif answer.code not in _NOTHING:
             raise BrokerError(answer.code, answer.remark, broker=queue.broker_name, request="pull")
         following = answer.header(PullMessageResponseHeader).next_begin_offset
-        if following <= start:
-            raise SinkError(
+        if following > start:
+            start = following
+        elif waited < PATIENCE:
+            waited += PAUSE
+            sleep(PAUSE)
+        else:
+            raise UnreadableError(
                 f"{queue.broker_name} does not get past offset {start} of {queue.topic} queue {queue.queue_id}"
             )
-        start = following
 
 
 def _ask_all(

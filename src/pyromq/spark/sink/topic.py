@@ -21,7 +21,8 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import Property
 from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
-from pyromq.spark.sink.marks import Marks, groups, move_marks, read_marks, sequences_between, stamp
+from pyromq.spark.sink.fencing import fence_field, raise_fence, raise_task_fence
+from pyromq.spark.sink.marks import Marks, groups, move_marks, read_marks, sequences_between, stamp, stem_of
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
 from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
 from pyromq.spark.sink.sending import FrameSender
@@ -43,6 +44,7 @@ class Prepared(msgspec.Struct, frozen=True):
     marks: Marks | None = None
     looked: dict[MessageQueue, int] = {}
     """Where the queues ended before the first task started."""
+    fence: int = 0
 
 
 class TopicSink:
@@ -71,9 +73,10 @@ class TopicSink:
             if not self.once:
                 self.prepared = Prepared(target)
                 return
-            names = groups(wire, query, self.name)
-            marks = read_marks(wire, target, names)
-            self.prepared = Prepared(target, marks, max_offsets(wire, target))
+            # First the fence, then the look: nothing of an earlier attempt may come in between.
+            fence = raise_fence(wire, target, stem_of(query, self.name))
+            marks = read_marks(wire, target, groups(wire, query, self.name))
+            self.prepared = Prepared(target, marks, max_offsets(wire, target), fence)
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
         if self.shape is None:
@@ -111,7 +114,8 @@ class TopicTask:
         self._targets: dict[str, Target] = {}
         self._stored = self._stored_before() if sink.once else set()
         self._known: dict[MessageQueue, set[str]] = {}
-        self._sender = FrameSender(self._wire, sink.options, recheck=self._stored_since if sink.once else None)
+        self._stem = stem_of(attempt.query, sink.name)
+        self._sender = self._make_sender()
         self._ids = UniqueIdGenerator("127.0.0.1", os.getpid(), secrets.randbits(32), _now_ms, zone=UTC)
         self._row = 0
         self._repeated = 0
@@ -186,10 +190,20 @@ class TopicTask:
             return set()
         return self._sequences(prepared.target, prepared.marks.before(self._attempt.batch), prepared.looked)
 
+    def _make_sender(self) -> FrameSender:
+        options = self._sink.options
+        if not self._sink.once or self._prepared is None:
+            return FrameSender(self._wire, options)
+        fence = fence_field(self._wire, self._stem, self._prepared.fence, self._attempt)
+        return FrameSender(self._wire, options, recheck=self._stored_since, fence=fence)
+
     def _stored_since_look(self, queue: MessageQueue) -> set[str]:
         """What came into a queue between the driver's look and this task's first message for it."""
         known = self._known.get(queue)
         if known is None:
+            if self._attempt.number and self._prepared is not None:
+                prepared = self._prepared
+                raise_task_fence(self._wire, prepared.target, queue, self._stem, prepared.fence, self._attempt)
             known = self._known[queue] = self._stored_since(queue)
         return known
 

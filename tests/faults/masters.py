@@ -13,6 +13,7 @@ from tests import processes
 from tests.integration.broker.servers import Peer
 
 FILE_SIZE = 1 << 20
+NAMES = ("--support-acting-master", "--scan-not-active-broker-interval", "200")
 QUICK = ("--mapped-file-size-commit-log", str(FILE_SIZE), "--timer-flush-interval-ms", "100")
 
 
@@ -45,7 +46,7 @@ class Pair:
 async def pair(path: Path, role: str = "ASYNC_MASTER", *settings: str) -> AsyncIterator[Pair]:
     """Started, and the slave follows."""
     with ExitStack() as stack:
-        names = stack.enter_context(processes.name_server(path / "names", "--support-acting-master"))
+        names = stack.enter_context(processes.name_server(path / "names", *NAMES))
         common = (*QUICK, *settings)
         master = processes.broker(path / "master", "--broker-role", role, *common, name_servers=names["namesrv"])
         slave = processes.broker(

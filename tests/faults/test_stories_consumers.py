@@ -1,11 +1,16 @@
 """Stories of consumers: lite pulls lose nothing while queues change hands; a group goes on without its master."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 from pyromq.aio import ConsumeFromWhere, Message, Producer, PullConsumer
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import QueryConsumerOffsetHeader, QueryConsumerOffsetResponseHeader
+from pyromq.protocol.headers import (
+    QueryConsumerOffsetHeader,
+    QueryConsumerOffsetResponseHeader,
+    UpdateConsumerOffsetHeader,
+)
 from tests import processes
 from tests.faults.masters import pair, until
 from tests.integration.broker.servers import Peer
@@ -77,6 +82,35 @@ async def offset(peer: Peer, queue: int) -> int:
     if answer.code != ResponseCode.SUCCESS:
         return 0
     return answer.header(QueryConsumerOffsetResponseHeader).offset
+
+
+async def test_a_master_that_was_only_paused_learns_what_was_consumed_meanwhile(tmp_path: Path) -> None:
+    settings = (
+        *("--enable-slave-acting-master", "--sync-broker-member-group-period", "200"),
+        *("--broker-heartbeat-interval", "200", "--broker-not-active-timeout-millis", "3000"),
+    )
+    async with (
+        pair(tmp_path, "ASYNC_MASTER", *settings) as servers,
+        Peer(servers.master["broker"]) as peer,
+        Peer(servers.slave["broker"]) as slave,
+    ):
+        for number in range(5):
+            await peer.stored("orders", b"%d" % number)
+
+        async def read() -> bool:
+            return len(await slave.messages("orders")) == 5
+
+        servers.master.signal(signal.SIGSTOP)
+        await until(read)  # it acts
+        commit = UpdateConsumerOffsetHeader(consumer_group="lite", topic="orders", queue_id=0, commit_offset=5)
+        assert (await slave.call(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == ResponseCode.SUCCESS
+        servers.master.signal(signal.SIGCONT)
+
+        async def told() -> bool:
+            return await offset(peer, 0) == 5
+
+        await until(told)
+        await peer.stored("orders", b"5")
 
 
 async def test_a_group_goes_on_at_the_slave_and_returns_to_the_master_without_repeats(tmp_path: Path) -> None:

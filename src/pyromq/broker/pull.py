@@ -5,8 +5,9 @@ runs again, with parking off, when something it wants arrives or its time is ove
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from pyromq.broker import perm
 from pyromq.broker.clients import ConsumerGroup, Consumers
@@ -61,8 +62,7 @@ _ELSEWHERE = frozenset(
 Answer = Command | list[bytes | memoryview]
 
 
-@dataclass(frozen=True, slots=True)
-class _Pull:
+class _Pull(msgspec.Struct, gc=False):
     """One request that passed the checks."""
 
     request: Command

@@ -33,6 +33,8 @@ class Stat(StrEnum):
     BROKER_PUT_NUMS = "BROKER_PUT_NUMS"  # cluster
     BROKER_GET_NUMS = "BROKER_GET_NUMS"  # cluster
 
+    __hash__ = str.__hash__  # names are values; Enum's own is a call into Python for every look-up
+
 
 class _Item:
     """One running total with its samples: (time, total, times)."""

@@ -16,6 +16,10 @@ class Flag(IntFlag):
     BUSY = 1 << 8  # as many messages as allowed wait for the disk
 
 
+# As plain numbers: these are looked at with every request, and operations on flags are calls into Python.
+_NOT_READABLE = int(Flag.NOT_READABLE)
+_WRITE_BITS = ~int(Flag.NOT_READABLE | Flag.BUSY)
+
 _REASONS = {
     Flag.NOT_READABLE: "reading is switched off",
     Flag.NOT_WRITEABLE: "writing is switched off after an I/O error or by an administrator",
@@ -51,11 +55,11 @@ class RunningFlags:
 
     @property
     def readable(self) -> bool:
-        return not self.bits & Flag.NOT_READABLE
+        return not self.bits & _NOT_READABLE
 
     @property
     def writeable(self) -> bool:
-        return not self.bits & ~(Flag.NOT_READABLE | Flag.BUSY)
+        return not self.bits & _WRITE_BITS
 
     @property
     def queue_writeable(self) -> bool:

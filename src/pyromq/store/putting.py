@@ -36,6 +36,8 @@ class PutStatus(Enum):
     WHEEL_TIMER_NOT_ENABLE = "WHEEL_TIMER_NOT_ENABLE"
     UNKNOWN_ERROR = "UNKNOWN_ERROR"
 
+    __hash__ = object.__hash__  # members are singletons; Enum's own is a call into Python for every look-up
+
 
 _STORED = frozenset(
     {
@@ -107,7 +109,7 @@ class PutResult(msgspec.Struct, gc=False):
     @property
     def stored(self) -> bool:
         """Whether the message is in the log, durable or not."""
-        return self.status in _STORED
+        return self.status is PutStatus.PUT_OK or self.status in _STORED
 
     @property
     def end(self) -> int:

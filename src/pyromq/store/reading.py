@@ -6,8 +6,10 @@ that probably have to come from disk.
 
 import os
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from enum import Enum
+from itertools import accumulate
 
 import msgspec
 
@@ -20,6 +22,7 @@ from pyromq.store.offsettime import FILLER_SIZE
 from pyromq.store.queuetable import ConsumeQueues
 
 _ENTRY = struct.Struct(">qiq")
+_PLACE = struct.Struct(">qi8x")
 MAX_BYTES = 128 << 20
 MIN_BYTES = 100
 
@@ -35,6 +38,8 @@ class GetStatus(Enum):
     NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
     NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
     OFFSET_RESET = "OFFSET_RESET"
+
+    __hash__ = object.__hash__  # members are singletons; Enum's own is a call into Python for every look-up
 
 
 class GetResult(msgspec.Struct):
@@ -115,7 +120,13 @@ class Reader:
         elif offset > high:
             status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
         else:
-            return self._collect(queue, offset, max_count, max_bytes, tag_filter, record_filter)
+            near, far = self._in_memory, self._on_disk
+            if max_bytes is not None:
+                near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
+            found = None
+            if tag_filter is None and record_filter is None:
+                found = self._all_of(queue, offset, min(max_count, near[1]), near[0])
+            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter)
         return GetResult(status, following, low, high)
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
@@ -135,20 +146,18 @@ class Reader:
         queue: ConsumeQueue,
         offset: int,
         max_count: int,
-        max_bytes: int | None,
+        near: tuple[int, int],
+        far: tuple[int, int],
         tag_filter: TagFilter | None,
         record_filter: RecordFilter | None,
     ) -> GetResult:
-        near, far = self._in_memory, self._on_disk
-        if max_bytes is not None:
-            near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
         entries = queue.entries(offset, max(self._min_examined, max_count))
         result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [])
         if not entries:
             result.next_offset = self._corrected(offset, queue.next_file(offset))
             return result
         result.status = GetStatus.NO_MATCHED_MESSAGE
-        log_end, log_begin = self._log.max_offset, self._log.min_offset
+        log_end, log_begin, file_size = self._log.max_offset, self._log.min_offset, self._log.file_size
         count = size = 0
         offsets: list[int] = []
         run_begin = run_end = last = -1  # records that follow each other in the log become one slice
@@ -170,7 +179,7 @@ class Reader:
                 record = self._log.read(physical, record_size)
                 if record is None or not record_filter(record):
                     continue
-            if physical != run_end or physical % self._log.file_size == 0:
+            if physical != run_end or physical % file_size == 0:
                 self._add_chunk(result, run_begin, run_end)
                 run_begin = physical
             last = run_end = physical + record_size
@@ -183,6 +192,36 @@ class Reader:
             result.status = GetStatus.FOUND
             result.count, result.size, result.queue_offsets = count, size, offsets
             result.suggest_slave = log_end - last > self._resident
+        return result
+
+    def _all_of(self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int) -> GetResult | None:
+        """What `_collect` finds when every entry is wanted, in memory and sound, as most are; else None."""
+        places = list(_PLACE.iter_unpack(queue.entries(offset, count_limit)))
+        if not places:
+            return None
+        offsets, sizes = zip(*places, strict=True)
+        if sum(sizes) > byte_limit:
+            fitting = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
+            places, offsets, sizes = places[:fitting], offsets[:fitting], sizes[:fitting]
+        log_end, begin, end = self._log.max_offset, offsets[0], offsets[-1] + sizes[-1]
+        sound = min(sizes) > 0 and max(sizes) != FILLER_SIZE and self._log.min_offset <= begin and end <= log_end
+        if not sound or log_end - begin > self._resident:
+            return None
+        count, size, file_size = len(places), sum(sizes), self._log.file_size
+        result = GetResult(
+            GetStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
+            list(range(offset, offset + count)),
+        )  # fmt: skip
+        if end - begin == size and begin // file_size == (end - 1) // file_size:
+            self._add_chunk(result, begin, end)
+            return result
+        run_begin = run_end = -1
+        for physical, record_size in places:
+            if physical != run_end or physical % file_size == 0:
+                self._add_chunk(result, run_begin, run_end)
+                run_begin = physical
+            run_end = physical + record_size
+        self._add_chunk(result, run_begin, run_end)
         return result
 
     def _add_chunk(self, result: GetResult, begin: int, end: int) -> None:

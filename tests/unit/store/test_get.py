@@ -1,8 +1,11 @@
 """S-15: reading by queue offset: statuses, limits, filters, slices."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pyromq.protocol.tags import tags_code
 from pyromq.store import BrokerRole, GetStatus, StoreClosedError
@@ -146,3 +149,24 @@ def test_messages_that_left_the_log(tmp_path: Path) -> None:
     late = store.get("orders", 0, 0, 1)
     assert (late.status, late.next_offset) == (GetStatus.OFFSET_TOO_SMALL, 4)
     store.close()
+
+
+@given(
+    sizes=st.lists(st.sampled_from([0, 10, 900]), min_size=1, max_size=40),
+    queues=st.integers(1, 3),
+    start=st.integers(0, 12),
+    count=st.integers(1, 40),
+    max_bytes=st.sampled_from([None, 1, 1500, 100_000]),
+)
+@settings(max_examples=100, deadline=None)
+def test_reading_without_a_filter_finds_what_one_that_lets_everything_pass_finds(
+    sizes: list[int], queues: int, start: int, count: int, max_bytes: int | None
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(Path(folder))
+        for number, size in enumerate(sizes):
+            put(store, queue_id=number % queues, body=b"x" * size)
+        plain = store.get("orders", 0, start, count, max_bytes=max_bytes)
+        filtered = store.get("orders", 0, start, count, max_bytes=max_bytes, tag_filter=lambda _: True)
+        assert plain == filtered
+        store.close()

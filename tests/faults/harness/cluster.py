@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from tests.faults.harness.machine import set_state
@@ -23,6 +23,8 @@ NAMESRV_PORT = 9876
 BROKER_PORT = 10911
 HA_PORT = BROKER_PORT + 1
 DISK = 48 << 20
+OWNED_BY = "pyromq-faults-"
+"""Begins the name of a mounted disk; behind it is the process that mounted it."""
 
 BROKERS = {"broker-a": ("a0", "a1"), "broker-b": ("b0", "b1")}
 """Broker names, and the machines of master and slave."""
@@ -144,6 +146,9 @@ class Cluster:
         self.history = folder / "history"
         self.history.mkdir(parents=True)
         self._disks: list[Path] = []
+        if os.geteuid() == 0:
+            for place in orphaned_disks(Path("/proc/mounts").read_text(), _is_alive):
+                _unmount(place)
         for name in (*SERVERS, *CLIENTS):
             network.add(name)
         self.name_servers = ";".join(f"{network.machines[name].public}:{NAMESRV_PORT}" for name in NAME_SERVERS)
@@ -185,7 +190,7 @@ class Cluster:
             await process.kill()
         await self.network.close()
         for disk in self._disks:
-            await asyncio.to_thread(subprocess.run, ["umount", "-l", str(disk)], check=False)
+            await asyncio.to_thread(_unmount, str(disk))
 
     def wipe(self, name: str) -> None:
         """Lose what is on a disk."""
@@ -246,13 +251,33 @@ class Cluster:
     def _mount(self, disk: Path) -> None:
         """A small disk that can be filled, where that is allowed."""
         if os.geteuid() == 0:
-            command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", "pyromq-faults", str(disk)]
+            command = ["mount", "-t", "tmpfs", "-o", f"size={DISK}", f"{OWNED_BY}{os.getpid()}", str(disk)]
             if subprocess.run(command, check=False, capture_output=True).returncode == 0:
                 self._disks.append(disk)
 
     def can_be_filled(self, name: str) -> bool:
         """Whether it has a disk of its own."""
         return self.disk(name) in self._disks
+
+
+def orphaned_disks(mounts: str, alive: Callable[[int], bool]) -> list[str]:
+    """Where disks are mounted whose run was killed, out of the text of /proc/mounts. Those of other runs are theirs."""
+    found = []
+    for line in mounts.splitlines():
+        source, place, *_ = line.split()
+        owner = source.removeprefix(OWNED_BY)
+        if owner != source and owner.isdecimal() and not alive(int(owner)):
+            found.append(place)
+    return found
+
+
+def _unmount(place: str) -> None:
+    command = ["umount", "-l", place]
+    subprocess.run(command, check=False)
+
+
+def _is_alive(process: int) -> bool:
+    return Path(f"/proc/{process}").exists()
 
 
 def _properties(settings: Mapping[str, str]) -> str:

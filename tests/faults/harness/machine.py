@@ -8,10 +8,12 @@ for machines without a disk of their own, which can be filled for real.
 """
 
 import asyncio
+import ctypes
 import errno
 import mmap
 import os
 import runpy
+import signal
 import struct
 import sys
 import time
@@ -21,6 +23,7 @@ from typing import Any
 import uvloop
 
 STATE = struct.Struct("=q?")
+SET_PARENT_DEATH_SIGNAL = 1
 
 
 class Loop(uvloop.Loop):
@@ -60,7 +63,13 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return Loop()
 
 
+def die_with_parent() -> None:
+    """Have this process killed when the one that started it ends, however that ends."""
+    ctypes.CDLL(None).prctl(SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
+
+
 def main() -> None:
+    die_with_parent()
     follow_state(Path(os.environ["MACHINE_STATE"]))
     uvloop.new_event_loop = new_event_loop  # type: ignore[assignment]  # a kind of it
     module = sys.argv[1]

@@ -1,9 +1,13 @@
-"""The Spark data source: stream, batch, sink, commit-log reader."""
+"""The Spark data source: stream, batch, sink, commit-log reader; and pipelines, of which `Pipeline` is the way in."""
 
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from pyromq.spark.pipeline.builder import Pipeline
+
+__all__ = ["Pipeline", "register"]
 
 
 def register(spark: "SparkSession") -> None:
@@ -15,3 +19,12 @@ def register(spark: "SparkSession") -> None:
 
     for source in (RocketMQSource, RocketMQLogSource):
         spark.dataSource.register(source)
+
+
+def __getattr__(name: str) -> object:
+    # Spark imports this package in every session, whether it is used or not.
+    if name == "Pipeline":
+        from pyromq.spark.pipeline.builder import Pipeline  # noqa: PLC0415 - see above
+
+        return Pipeline
+    raise AttributeError(f"module 'pyromq.spark' has no attribute {name!r}")

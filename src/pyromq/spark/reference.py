@@ -4,14 +4,16 @@ from pyromq.config import Option, options
 from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.options import ConnectionOptions
+from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sourceoptions import SourceOptions
 
 INTRO = """\
-# Options of the Spark sources
+# Options of the Spark formats
 
-`spark.read` and `spark.readStream` take these with `.option(name, value)`, SQL with `OPTIONS (name 'value')`. Names
-have no case. An unknown one is an error that names the nearest. `accessKey`, `secretKey` and `securityToken` can come
-from the driver's environment instead (`PYROMQ_ACCESS_KEY` and so on), since options show up in query plans.
+`spark.read`, `spark.readStream`, `df.write` and `df.writeStream` take these with `.option(name, value)`, SQL with
+`OPTIONS (name 'value')`. Names have no case. An unknown one is an error that names the nearest. `accessKey`,
+`secretKey` and `securityToken` can come from the driver's environment instead (`PYROMQ_ACCESS_KEY` and so on), since
+options show up in query plans.
 """
 
 
@@ -30,6 +32,9 @@ def page() -> str:
             lines += [f"## {section}{own}", "", "| option | default | value | meaning |", "|---|---|---|---|"]
             lines += [_row(each) for each in members]
             lines.append("")
+    lines += ["## Topic sink (`rocketmq`)", "", "| option | default | value | meaning |", "|---|---|---|---|"]
+    lines += [_row(each) for name, each in options(TopicSinkOptions).items() if name not in options(ConnectionOptions)]
+    lines.append("")
     aliases = {**ConnectionOptions.aliases, **SourceOptions.aliases}
     lines += [f"Also accepted: {', '.join(f'`{alias}` for `{name}`' for alias, name in aliases.items())}.", ""]
     lines += ["## Columns", "", "| column | type | without being asked for |", "|---|---|---|"]

@@ -1,0 +1,36 @@
+"""What a release is made of: pinned, hashed, listed, and without code that runs when it is installed."""
+
+import runpy
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+
+
+def test_every_dependency_is_pinned_with_hashes() -> None:
+    for package in LOCK["package"]:
+        if "registry" not in package["source"]:
+            assert package["name"] == "pyromq"
+            continue
+        files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
+        assert files, package["name"]
+        assert all(file["hash"].startswith("sha256:") for file in files), package["name"]
+
+
+def test_no_code_of_ours_runs_at_installation() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["build-system"]["build-backend"] == "hatchling.build"
+    assert "hooks" not in project["tool"]["hatch"]["build"]
+    assert not (ROOT / "setup.py").exists()
+
+
+def test_the_bill_of_materials_lists_what_is_needed() -> None:
+    bill = runpy.run_path(str(ROOT / "deploy" / "sbom.py"))["bill"]
+    own = {component["name"] for component in bill(LOCK, [])["components"]}
+    assert {"msgspec", "cryptography", "cffi", "rich"} <= own
+    assert not own & {"pytest", "pyspark", "mypy"}
+    assert "pyspark" in {component["name"] for component in bill(LOCK, ["delta"])["components"]}
+    for component in bill(LOCK, [])["components"]:
+        assert component["purl"] == f"pkg:pypi/{component['name']}@{component['version']}"
+        assert all(len(each["hashes"][0]["content"]) == 64 for each in component["externalReferences"])

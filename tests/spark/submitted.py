@@ -3,6 +3,7 @@
 import json
 import sys
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyromq.spark import register
@@ -15,15 +16,21 @@ frame = (
     .options(nameServer=namesrv, topic=topic, startingOffsets="earliest", minPartitions="4")
     .load()
 )
-query = (
+writer = (
     frame.selectExpr("CAST(body AS STRING) AS text", "queueId")
     .writeStream.format("parquet")
     .option("path", f"{folder}/rows")
     .option("checkpointLocation", f"{folder}/checkpoint")
     .trigger(availableNow=True)
-    .start()
 )
-query.awaitTermination()
+while True:
+    try:
+        writer.start().awaitTermination()
+        break
+    except StreamingQueryException as error:
+        # Spark gives its helper process ten seconds to start, which a busy machine may exceed.
+        if "failed to connect back" not in str(error):
+            raise
 rows = spark.read.parquet(f"{folder}/rows")
 executors = spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
 print(json.dumps({"rows": rows.count(), "distinct": rows.distinct().count(), "executors": len(executors) - 1}))  # noqa: T201 - read by the test

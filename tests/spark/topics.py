@@ -24,7 +24,9 @@ def new_name(kind: str) -> str:
 
 
 def create(namesrv: str, topic: str, queues: int = 4) -> None:
+    """Make a topic, on a broker that may still have to register."""
     with Admin(namesrv=namesrv) as admin:
+        eventually("a broker", lambda: bool(admin.cluster_info().broker_addr_table))
         admin.create_topic(topic, queues=queues, cluster="DefaultCluster")
         admin.wait_for_topic(topic, seconds=BOUND)
 

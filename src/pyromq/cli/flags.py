@@ -9,6 +9,7 @@ from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 
+from pyromq.cli.plaintext import one_line
 from pyromq.config import Option, Settings, options
 from pyromq.errors import PyroMQError
 from pyromq.protocol import javaproperties
@@ -50,8 +51,8 @@ def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Calla
 
 
 def fail(text: str, *, code: int = 1) -> NoReturn:
-    """Say what is wrong on standard error and end the command."""
-    typer.echo(f"pyromq: {text}", err=True)
+    """Say what is wrong, in one line on standard error, and end the command."""
+    typer.echo(f"pyromq: {one_line(text)}", err=True)
     sys.exit(code)
 
 

@@ -5,7 +5,6 @@ its control characters, and never as markup.
 """
 
 import base64
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -16,6 +15,8 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from pyromq.cli.plaintext import printable
 
 UNKNOWN = "unknown"
 WIDE = 1_000_000
@@ -134,31 +135,12 @@ def json_line(value: object) -> bytes:
     return msgspec.json.encode(_builtin(value))
 
 
-def printable(text: str) -> str:
-    """Text without control characters: they are shown as escapes, apart from line breaks and tabs.
-
-    >>> printable("a\\x1b[31mb")
-    'a\\\\x1b[31mb'
-    """
-    if text.isprintable():
-        return text
-    return "".join(char if char in "\n\t" or not _is_control(char) else _escaped(char) for char in text)
-
-
 def body_text(body: bytes, charset: str = "utf-8") -> str | None:
     """A message body as text, or None when it is not."""
     try:
         return body.decode(charset)
     except (UnicodeDecodeError, LookupError):
         return None
-
-
-def _is_control(char: str) -> bool:
-    return unicodedata.category(char) in ("Cc", "Cf", "Cs")
-
-
-def _escaped(char: str) -> str:
-    return char.encode("unicode_escape", "surrogatepass").decode()
 
 
 def _show_rows(output: Rows, screen: Console) -> None:

@@ -13,7 +13,8 @@ import typer
 from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.flags import fail
 from pyromq.cli.inputs import Format, messages_of
-from pyromq.cli.output import json_line, printable
+from pyromq.cli.output import json_line
+from pyromq.cli.plaintext import printable
 from pyromq.cli.times import millis_of
 from pyromq.client.blocking.producer import Producer
 from pyromq.client.errors import ClientError

@@ -19,9 +19,9 @@ from pyromq.cli.output import (
     body_text,
     json_line,
     json_text,
-    printable,
     show,
 )
+from pyromq.cli.plaintext import one_line, printable
 from pyromq.cli.times import millis_of
 from pyromq.protocol.bodies import ConsumeType, TopicRouteData
 from pyromq.protocol.message import MessageQueue
@@ -71,6 +71,10 @@ def test_text_from_the_network_cannot_drive_the_terminal() -> None:
     assert not {"\x1b", "\x07", "\u202e", "\x9b"} & set(printed)
     assert printed.count("\\x1b]0;owned\\x07[red]\\u202e\\x9b31m") == 4  # shown, and not as markup
     assert printable("plain ünïcode\n\tkept") == "plain ünïcode\n\tkept"
+
+
+def test_what_goes_wrong_is_one_line() -> None:
+    assert one_line("No route.\n See\tthe \x1b[1mdocumentation") == "No route. See the \\x1b[1mdocumentation"
 
 
 def test_json_of_everything_that_commands_return() -> None:

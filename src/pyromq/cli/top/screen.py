@@ -7,7 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from pyromq.cli.output import UNKNOWN, printable
+from pyromq.cli.output import UNKNOWN
+from pyromq.cli.plaintext import one_line, printable
 from pyromq.cli.top.sampling import BrokerLine, GroupLine, Sample, TopicLine
 
 FRAME = 10
@@ -31,7 +32,7 @@ def screen(sample: Sample, source: str, height: int | None = None, problem: str 
     topics, groups = _shares(room, len(sample.topics), len(sample.groups))
     parts: list[RenderableType] = [title, Text(), _brokers(sample.brokers), Text()]
     parts += [_topics(sample.topics, topics), Text(), _groups(sample.groups, groups)]
-    parts += [Text(printable(note), style="red", overflow="ellipsis", no_wrap=True) for note in notes]
+    parts += [Text(one_line(note), style="red", overflow="ellipsis", no_wrap=True) for note in notes]
     return Group(*parts)
 
 

@@ -36,7 +36,7 @@ class Admission:
         self._limits = limits
         self._clock = clock
         self._waiting_since: float | None = None
-        self._mean = FIRST_GUESS
+        self._mean: float | None = None
         self._rows = FIRST_ROWS
         self._began: float | None = None
         self._admitted = 0
@@ -44,7 +44,8 @@ class Admission:
     def sized(self, count: int, size: int) -> None:
         """Learn from messages that were seen: how many bytes they take."""
         if count > 0:
-            self._mean += (size / count - self._mean) * WEIGHT
+            before = size / count if self._mean is None else self._mean
+            self._mean = before + (size / count - before) * WEIGHT
 
     def is_due(self, available: int) -> bool:
         """Whether there is enough to start, or what is there has waited long enough."""
@@ -87,9 +88,8 @@ class Admission:
 
     def _budgets(self, max_rows: int | None, max_bytes: int | None) -> list[int]:
         budgets = [limit for limit in (max_rows, self._limits.max_rows) if limit is not None]
-        budgets += [
-            max(1, int(limit / self._mean)) for limit in (max_bytes, self._limits.max_bytes) if limit is not None
-        ]
+        mean = self._mean or FIRST_GUESS
+        budgets += [max(1, int(limit / mean)) for limit in (max_bytes, self._limits.max_bytes) if limit is not None]
         if self._limits.target is not None:
             budgets.append(self._rows)
         return budgets

@@ -8,7 +8,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyromq.spark import reading, starting
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
-from pyromq.spark.offsets import Offset, losses, ranges, standing
+from pyromq.spark.offsets import Offset, losses, ranges
 from pyromq.spark.partition import QueuePartition
 from pyromq.spark.rows import Shape
 from pyromq.spark.sourceoptions import DataLoss, SourceOptions
@@ -38,10 +38,10 @@ class BatchReader(DataSourceReader):
         bounds = starting.all_bounds(cluster, queues)
         start = Offset(starting.begin(cluster, queues, bounds, default="earliest"))
         end = starting.finish(cluster, queues, bounds)
-        # An end beyond the last message is no loss: there is nothing there yet.
+        # Offsets beyond the last message are no loss: there is nothing there yet.
         finish = Offset(
             {queue: min(offset, bounds[queue][1]) for queue, offset in end.items()},
-            skip=standing(start.positions, bounds).skip,
+            skip={queue: bounds[queue][0] for queue, offset in start.positions.items() if offset < bounds[queue][0]},
         )
         lost = losses(start, finish)
         if lost and self._options.fail_on_data_loss is DataLoss.FAIL:

@@ -1,7 +1,7 @@
 """The put path: admission, queue offset, append, dispatch. One thread, so the whole of a put is one
 critical section: offsets of a queue follow the order of the log.
 
-Invariant: a message that is refused leaves no trace; a batch is in the log as a whole, in one file, or not at all.
+Invariant: a message that is refused leaves no trace. Several messages at once are in `grouping`.
 """
 
 from collections.abc import Callable, Iterable
@@ -9,7 +9,6 @@ from struct import error as StructError  # noqa: N812 - a class under a lower-ca
 from zlib import crc32
 
 from pyromq.protocol import sysflag
-from pyromq.protocol.batch import iter_batch
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import V4_SIZE
 from pyromq.protocol.names import SCHEDULE_TOPIC
@@ -241,79 +240,6 @@ class Appender:
         stats.put_count += 1
         stats.put_bytes += size
         return PutResult(_PUT_OK, offset, size, queue_offset, timestamp, store_host)
-
-    def put_batch(self, message: PutMessage) -> PutResult:
-        """Expand a producer's batch into records with consecutive offsets and append them as one."""
-        if message.property_map is None:
-            message.property_map = decode_properties(message.properties)
-        if (refusal := self._admission.check_batch(message)) is not None:
-            return self._refuse(refusal)
-        tail = self._admit(message)
-        if isinstance(tail, PutResult):
-            return self._refuse(tail)
-        born_host, store_host = message.born_host, message.store_host or self.store_host
-        fixed = tail.fixed_size + len(born_host) + len(store_host)
-        try:
-            items = [(item.flag, item.body, bytes(item.properties)) for item in iter_batch(message.body)]
-        except MessageError as error:
-            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)))
-        if not items:
-            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason="the batch is empty"))
-        total = sum(fixed + len(body) + len(text) for _, body, text in items)
-        if (refusal := self._admission.check_batch_size(total)) is not None:
-            return self._refuse(refusal)
-
-        try:
-            file = self._log.room(total)
-        except (DiskFullError, OSError) as error:
-            return self._refuse(self._admission.no_room(error))
-        timestamp = self._clock()
-        first, begin = tail.next_offset, file.start + file.position
-        offset, records, entries = begin, [], []
-        for number, (flag, body, text) in enumerate(items, first):
-            properties = decode_properties(text)
-            size = fixed + len(body) + len(text)
-            records.append(
-                pack_record(
-                    tail.topic,
-                    body,
-                    text,
-                    message.queue_id,
-                    number,
-                    offset,
-                    timestamp,
-                    store_host,
-                    message.born_timestamp,
-                    born_host,
-                    message.sys_flag,
-                    flag,
-                    message.reconsume_times,
-                )
-            )
-            entries.append(
-                Dispatch(
-                    message.topic,
-                    message.queue_id,
-                    number,
-                    offset,
-                    size,
-                    code_of(message.topic, properties, timestamp, self._delays),
-                    timestamp,
-                    message.sys_flag,
-                    properties,
-                    tail.queue,
-                )
-            )
-            offset += size
-        file.append(b"".join(records))
-        tail.next_offset = first + len(items)
-        give = self._hold if self._sync else self._dispatcher.add
-        for entry in entries:
-            give(entry)
-        self._stats.put_count += len(items)
-        self._stats.put_bytes += total
-        offsets = tuple(entry.physical_offset for entry in entries)
-        return PutResult(_PUT_OK, begin, total, first, timestamp, store_host, len(items), offsets)
 
     def _admit(self, message: PutMessage) -> Tail | PutResult:
         """The queue that a message goes to, or why it does not."""

@@ -16,6 +16,8 @@ from tests.interop.artifacts import SERVER_VERSION
 from benchmarks.contenders import HEAPS
 
 _SHARP = 100
+NOTES = "\n## Notes\n"
+"""Begins what people have written on the page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +105,12 @@ def markdown(standings: Sequence[Standing], failed: Mapping[str, int], heap: str
         lines += ["", "Requests that were refused, which do not count:", ""]
         lines += [f"- {row}: {count}" for row, count in failed.items()]
     return "\n".join(lines) + "\n"
+
+
+def write_page(path: Path, table: str) -> None:
+    """Replace what was measured, and keep the notes behind it."""
+    notes = path.read_text().partition(NOTES)[2] if path.exists() else ""
+    path.write_text(f"{table}{NOTES}{notes}" if notes else table)
 
 
 def _processor() -> str:

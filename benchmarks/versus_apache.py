@@ -21,7 +21,7 @@ from pathlib import Path
 
 from benchmarks.contenders import APACHE, HEAPS, OURS, Contender, running
 from benchmarks.race import FLUSH_TYPES, FULL, QUICK, Pacing, Row, generate, rows
-from benchmarks.standings import Standing, markdown, show
+from benchmarks.standings import Standing, markdown, show, write_page
 
 WARM_UP = {APACHE: 25.0, OURS: 2.0}
 CONTENDERS = (APACHE, OURS)
@@ -127,14 +127,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--markdown", type=Path, help="write the table to this file too")
-    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 3")
-    parser.add_argument("--quick", action="store_true", help="shorter measurements, three minutes or so")
+    parser.add_argument("--rounds", type=int, help="default: 5, with --quick 2")
+    parser.add_argument("--quick", action="store_true", help="fewer rows and shorter ones: about three minutes")
     parser.add_argument("--rows", default="", help="only rows whose name matches this regular expression")
     parser.add_argument("--heap", choices=sorted(HEAPS), default="small", help="for Apache's broker")
-    parser.add_argument("--no-java-client", action="store_true", help="leave out the rows of the official Java client")
     options = parser.parse_args()
-    chosen = [row for row in rows(with_java=not options.no_java_client) if re.search(options.rows, row.name)]
-    pacing, warm_up, rounds = (QUICK, 0.5, 3) if options.quick else (FULL, 1.0, 5)
+    chosen = [row for row in rows(quick=options.quick) if re.search(options.rows, row.name)]
+    pacing, warm_up, rounds = (QUICK, 0.5, 2) if options.quick else (FULL, 1.0, 5)
     race = Race(Plan(options.rounds or rounds, pacing, options.heap, warm_up))
     with tempfile.TemporaryDirectory(prefix="versus-apache-") as folder:
         if chosen:
@@ -143,8 +142,8 @@ def main() -> None:
             race.starts(Path(folder))
     standings = race.standings()
     if options.markdown is not None:
-        options.markdown.write_text(
-            markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds)
+        write_page(
+            options.markdown, markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds)
         )
     if options.json:
         print(json.dumps({"rows": [asdict(standing) for standing in standings], "failed": race.failed}))

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from pyromq import Admin, Message, MessageQueue, Producer
+from pyromq import Admin, ClientError, Message, MessageQueue, Producer
 
 BOUND = 120.0
 """Ends a wait that hangs."""
@@ -25,10 +25,17 @@ def new_name(kind: str) -> str:
 
 def create(namesrv: str, topic: str, queues: int = 4) -> None:
     """Make a topic, on a broker that may still have to register."""
-    with Admin(namesrv=namesrv) as admin:
-        eventually("a broker", lambda: bool(admin.cluster_info().broker_addr_table))
+    with Admin(namesrv=namesrv, api_timeout=30.0) as admin:
+        eventually("a broker", lambda: _has_broker(admin))
         admin.create_topic(topic, queues=queues, cluster="DefaultCluster")
         admin.wait_for_topic(topic, seconds=BOUND)
+
+
+def _has_broker(admin: Admin) -> bool:
+    try:
+        return bool(admin.cluster_info().broker_addr_table)
+    except ClientError:
+        return False
 
 
 def fill(

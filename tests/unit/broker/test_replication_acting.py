@@ -260,7 +260,7 @@ class Elsewhere(Escape):
     """A way out whose other end is this test."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        super().__init__(config, Client())
+        super().__init__(config, Client(), FakeClock())
         self.offered: list[PutMessage] = []
         self.answer: asyncio.Future[PutResult] = asyncio.get_running_loop().create_future()
 
@@ -287,11 +287,16 @@ async def test_a_message_on_its_way_out_is_sent_once(tmp_path: Path) -> None:
     assert not escape.put(message(b"4")).stored, "another message that looks the same"
     await asyncio.sleep(0)
     assert len(escape.offered) == 2
+    await asyncio.sleep(0)
+    escape.begin()
+    assert not escape.put(message(b"5")).stored, "what was not asked for in time is forgotten"
+    await asyncio.sleep(0)
+    assert len(escape.offered) == 3
     await escape.stop()
 
 
 async def test_what_waits_on_is_sent_with_its_time(tmp_path: Path) -> None:
-    escape = Escape(BrokerConfig(store_path_root_dir=tmp_path), Client())
+    escape = Escape(BrokerConfig(store_path_root_dir=tmp_path), Client(), FakeClock())
     parked = PutMessage(
         names.TIMER_TOPIC,
         0,

@@ -10,16 +10,14 @@ import itertools
 import logging
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.replication.others import OtherMasters, Target
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
-from pyromq.protocol.bodies import ClusterInfo, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader, Header, SendMessageV2Header
+from pyromq.protocol.headers import SendMessageV2Header
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.remoting import Client
 from pyromq.store import PutMessage, PutResult, PutStatus
@@ -32,7 +30,6 @@ MAX_IN_FLIGHT = 256
 PAUSE = 1.0
 """After a failure, before the same message is sent again."""
 DEFAULT_QUEUES = 4
-MASTER_ID = 0
 
 _TIMED = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 _STORED = frozenset(
@@ -47,20 +44,12 @@ _STORED = frozenset(
 _Key = tuple[str, str, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """Where a message may go."""
-
-    address: str
-    queues: int
-
-
 class Escape:
     """Sends to other masters. `woken` is called whenever an answer came."""
 
-    def __init__(self, config: BrokerConfig, client: Client) -> None:
-        self._config = config
+    def __init__(self, config: BrokerConfig, client: Client, clock: Callable[[], int]) -> None:
         self._client = client
+        self._others = OtherMasters(config, client, clock)
         self._turn = itertools.count()
         self._sending: dict[_Key, asyncio.Task[PutResult]] = {}
         self.woken: list[Callable[[], None]] = []
@@ -83,11 +72,18 @@ class Escape:
         del self._sending[key]
         return task.result()
 
+    def begin(self) -> None:
+        """Forget answers that nobody asked for the last time this slave acted."""
+        self._sending = {key: task for key, task in self._sending.items() if not task.done()}
+
+    def end(self) -> None:
+        """Nothing: what is on its way arrives."""
+
     async def send(self, message: PutMessage) -> PutResult:
         """Send a message to another master, trying each of them once."""
         message = _unparked(message)
         reason = "there is no other master in the cluster that takes it"
-        for target in await self._targets(message.topic):
+        for target in await self._others.of(message.topic):
             try:
                 answer = await self._offer(message, target)
             except PyroMQError as error:
@@ -97,6 +93,7 @@ class Escape:
                 self.sent += 1
                 return PutResult(PutStatus.PUT_OK, 0, 0)
             reason = f"{target.address} answers {response_name(answer.code)}: {answer.remark}"
+        self._others.forget(message.topic)
         log.warning("a message of %s does not get away: %s", message.topic, reason)
         return PutResult(PutStatus.PUT_TO_REMOTE_BROKER_FAIL, reason=reason)
 
@@ -118,7 +115,7 @@ class Escape:
             for wake in self.woken:
                 wake()
 
-    async def _offer(self, message: PutMessage, target: _Target) -> Command:
+    async def _offer(self, message: PutMessage, target: Target) -> Command:
         properties = message.property_map or {}
         header = SendMessageV2Header(
             producer_group=properties.get(Property.PRODUCER_GROUP, GROUP),
@@ -135,54 +132,6 @@ class Escape:
         )
         request = Command.request(RequestCode.SEND_MESSAGE_V2, header, body=bytes(message.body))
         return await self._client.call(target.address, request, CALL_TIMEOUT)
-
-    async def _targets(self, topic: str) -> list[_Target]:
-        """Other masters that have the topic; without any, other masters, which may make it."""
-        own = self._config.broker_name
-        for namesrv in self._config.namesrv_addr:
-            try:
-                answer = await self._ask(
-                    namesrv,
-                    RequestCode.GET_ROUTEINFO_BY_TOPIC,
-                    GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True),
-                )
-                if answer.code == ResponseCode.SUCCESS:
-                    route = TopicRouteData.decode(answer.body)
-                    masters = {each.broker_name: each.broker_addrs.get(MASTER_ID) for each in route.broker_datas}
-                    found = [
-                        _Target(address, max(1, queues.write_queue_nums))
-                        for queues in route.queue_datas
-                        if queues.broker_name != own
-                        and perm.is_writable(queues.perm)
-                        and (address := masters.get(queues.broker_name))
-                    ]
-                    if found:
-                        return self._rotated(found)
-                answer = await self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
-                if answer.code == ResponseCode.SUCCESS:
-                    brokers = ClusterInfo.decode(answer.body).broker_addr_table.values()
-                    return self._rotated(
-                        [
-                            _Target(address, 1)
-                            for each in brokers
-                            if each.broker_name != own
-                            and each.cluster == self._config.broker_cluster_name
-                            and (address := each.broker_addrs.get(MASTER_ID))
-                        ]
-                    )
-            except PyroMQError as error:
-                log.debug("name server %s was not asked for a way out: %s", namesrv, error)
-        return []
-
-    async def _ask(self, address: str, code: RequestCode, header: Header | None = None) -> Command:
-        return await self._client.call(address, Command.request(code, header), CALL_TIMEOUT)
-
-    def _rotated(self, targets: list[_Target]) -> list[_Target]:
-        """Each in turn comes first."""
-        if not targets:
-            return []
-        first = next(self._turn) % len(targets)
-        return targets[first:] + targets[:first]
 
 
 def _key(message: PutMessage) -> _Key:

@@ -3,7 +3,7 @@
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
-from pyromq.broker.replication.acting import Acting
+from pyromq.broker.replication.acting import Acting, Work
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.replication.metadata import DELIVERY_INTERVAL, MasterTables
 from pyromq.broker.replication.slave import MasterLink
@@ -49,7 +49,7 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
 
 def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
     """What a slave needs to act for its master; it begins with `keep_members`."""
-    escape = Escape(broker.config, broker.client)
+    escape = Escape(broker.config, broker.client, broker.clock)
     undo.push_async_callback(escape.stop)
     acting = Acting(
         broker.config,
@@ -59,6 +59,7 @@ def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
         lambda: broker.timer.knows_its_place,
         broker.park.resume_all,
     )
+    acting.work.append(Work(escape.begin, escape.end))
     undo.callback(acting.stop)
     broker.runtime_sources.append(acting.runtime)
     return acting, escape

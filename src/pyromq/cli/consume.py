@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pyromq.cli.completion import groups, topics
 from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.flags import fail
 from pyromq.cli.reading import LOOK_AGAIN, Reader, bounds, group_messages, tools_consumer
@@ -31,7 +32,7 @@ Output = Writer | FolderWriter
     "consume", epilog="Example: pyromq consume orders --from earliest --exit-at-end --format jsonl > orders.jsonl"
 )
 def consume(
-    topic: Annotated[str, typer.Argument(help="Topic to read.", show_default=False)],
+    topic: Annotated[str, typer.Argument(help="Topic to read.", show_default=False, autocompletion=topics)],
     begin: Annotated[
         str, typer.Option("--from", metavar="earliest|latest|time", help=f"Where to begin. A time is {FORMS}.")
     ] = "earliest",
@@ -47,6 +48,7 @@ def consume(
         typer.Option(
             "--group",
             "-g",
+            autocompletion=groups,
             help="Read as a member of this consumer group: share its queues, go on where it was, store how far it "
             "got. Without it nothing is stored. --from then only counts where the group has not been yet.",
         ),

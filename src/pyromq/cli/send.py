@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pyromq.cli.completion import topics
 from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.flags import fail
 from pyromq.cli.inputs import Format, messages_of
@@ -28,7 +29,7 @@ app = typer.Typer(add_completion=False)
 
 @app.command("send", epilog="Example: pyromq send orders -K : --tag paid < orders.txt")
 def send(
-    topic: Annotated[str, typer.Argument(help="Topic to send to.", show_default=False)],
+    topic: Annotated[str, typer.Argument(help="Topic to send to.", show_default=False, autocompletion=topics)],
     files: Annotated[list[Path] | None, typer.Argument(help="Files to read; - or none is standard input.")] = None,
     message: Annotated[list[str] | None, typer.Option("--message", "-m", help="A message, instead of files.")] = None,
     form: Annotated[

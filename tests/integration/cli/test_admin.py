@@ -5,8 +5,10 @@ import queue
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from pyromq import ConsumeFromWhere, Message, MessageQueue, Producer, PushConsumer, ReceivedMessage
+from pyromq.cli import app
 from tests.integration.cli.cluster import BROKER, CLUSTER, Commands
 
 
@@ -226,6 +228,23 @@ def test_dead_letters(pyromq: Commands, tmp_path: Path) -> None:
     assert pyromq.admin("redriveDeadLetters -g billing --to topic") == {"sent": 0, "left": 0}
 
 
+def test_shells_complete_topics_and_groups(pyromq: Commands) -> None:
+    def completed(words: str) -> list[str]:
+        environment = {
+            "_PYROMQ_COMPLETE": "complete_bash",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(words.count(" ")),
+            "NAMESRV_ADDR": pyromq.namesrv,
+        }
+        return CliRunner().invoke(app, [], prog_name="pyromq", env=environment).stdout.split()
+
+    assert completed("pyromq consume order") == ["orders"]
+    assert completed("pyromq admin topicStatus -t order") == ["orders"]
+    assert completed("pyromq admin resetOffsetByTime -g bill") == ["billing"]
+    assert completed("pyromq consume orders -g bill") == ["billing"]
+    assert completed("pyromq admin topicStatus -n 127.0.0.1:1 -t order") == []  # nobody there: nothing to offer
+
+
 def test_tables_for_people(pyromq: Commands) -> None:
     lines = pyromq("admin", "topicRoute", "-t", "orders", "-l").splitlines()
     assert lines[0].split("  ")[0] == "Cluster Name"
@@ -261,10 +280,6 @@ def test_files_and_texts_that_cannot_be_read(pyromq: Commands, tmp_path: Path) -
 
 def test_no_cluster_at_all() -> None:
     def refused(*arguments: str) -> str:
-        from typer.testing import CliRunner  # noqa: PLC0415 - this test has no cluster
-
-        from pyromq.cli import app  # noqa: PLC0415
-
         done = CliRunner().invoke(app, ["admin", *arguments])
         assert done.exit_code == 1
         (text,) = done.stderr.splitlines()

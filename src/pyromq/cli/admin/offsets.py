@@ -8,6 +8,7 @@ import typer
 
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import ArgumentsError, OnOff, Topic
+from pyromq.cli.completion import groups
 from pyromq.cli.output import Moment, Output, Record, Rows
 from pyromq.cli.times import FORMS, millis_of
 from pyromq.client.errors import ClientError
@@ -16,7 +17,7 @@ from pyromq.protocol.names import is_dlq_topic, is_retry_topic, is_system_group,
 
 commands = Subject("Progress")
 
-GroupOption = Annotated[str, typer.Option("--group", "-g", help="Consumer group.")]
+GroupOption = Annotated[str, typer.Option("--group", "-g", help="Consumer group.", autocompletion=groups)]
 MOVED = ("Broker Name", "QID", "Offset")
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, TypedDict, TypeVar
 
 import typer
 
+from pyromq.cli.completion import groups, topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.base import Body, decode_as
 from pyromq.protocol.errors import BodyError
@@ -34,11 +35,16 @@ class OnOff(StrEnum):
         return self is OnOff.TRUE
 
 
-Topic = Annotated[str, typer.Option("--topic", "-t", help="Topic.", show_default=False)]
-TopicName = Annotated[str, typer.Option("--topicName", "--topic", "-t", help="Topic.", show_default=False)]
-Group = Annotated[str, typer.Option("--groupName", "--group", "-g", help="Consumer group.", show_default=False)]
+Topic = Annotated[str, typer.Option("--topic", "-t", help="Topic.", show_default=False, autocompletion=topics)]
+TopicName = Annotated[
+    str, typer.Option("--topicName", "--topic", "-t", help="Topic.", show_default=False, autocompletion=topics)
+]
+Group = Annotated[
+    str, typer.Option("--groupName", "--group", "-g", help="Consumer group.", show_default=False, autocompletion=groups)
+]
 ConsumerGroup = Annotated[
-    str, typer.Option("--consumerGroup", "--group", "-g", help="Consumer group.", show_default=False)
+    str,
+    typer.Option("--consumerGroup", "--group", "-g", help="Consumer group.", show_default=False, autocompletion=groups),
 ]
 Broker = Annotated[
     str | None,

@@ -1,10 +1,13 @@
 """A slave that acts for its master, and the master that takes over when it is back."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
@@ -12,7 +15,7 @@ from pyromq.broker.metrics import BrokerMetrics
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies import RegisterBrokerBody, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
     CheckTransactionStateHeader,
@@ -22,6 +25,7 @@ from pyromq.protocol.headers import (
     NotifyMinBrokerIdChangeHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
+    RegisterBrokerHeader,
     UpdateConsumerOffsetHeader,
 )
 from tests.integration.broker.pops import acked, pop, pop_command
@@ -168,6 +172,28 @@ async def test_the_master_takes_no_offset_beyond_its_own_log(tmp_path: Path) -> 
             await commit(reader, "orders", 1_000)
         master = await brokers.start("broker-a")
         assert master.offsets.get("g", "orders", 0) == 1
+
+
+async def test_a_slave_that_does_not_answer_does_not_keep_the_master_away(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with group(tmp_path) as brokers, Peer(brokers.namesrv) as namesrv:
+        with socket.create_server(("127.0.0.1", 0)) as door:
+            gone = f"127.0.0.1:{door.getsockname()[1]}"
+        header = RegisterBrokerHeader(
+            broker_name="broker-a",
+            broker_addr=gone,
+            cluster_name="DefaultCluster",
+            ha_server_addr=gone,
+            broker_id=1,
+            enable_acting_master=True,
+        )
+        body = RegisterBrokerBody().encode()
+        assert (await namesrv.call(RequestCode.REGISTER_BROKER, header, body=body)).code == ResponseCode.SUCCESS
+        master = await brokers.start("broker-a")
+        assert "cannot be asked" in caplog.text
+        async with Peer(master.address) as peer:
+            await peer.stored("orders")
 
 
 async def test_delayed_and_timed_messages_go_to_another_master(tmp_path: Path) -> None:

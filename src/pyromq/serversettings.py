@@ -4,6 +4,7 @@ Invariant: a server without authentication is reachable from other machines only
 """
 
 import ipaddress
+import logging
 from enum import StrEnum
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from pyromq.protocol import javaproperties
 from pyromq.protocol.errors import ProtocolError
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.tls import ClientTls, ServerTls, TlsMode
+
+log = logging.getLogger(__name__)
 
 NETTY_KEYS = frozenset(
     {
@@ -152,10 +155,19 @@ class ServerSettings(Settings):
 
     def check_exposure(self, *, authenticated: bool) -> None:
         """Raise ConfigError for a bind wider than loopback without authentication, unless `insecure` is set."""
-        if not (authenticated or self.insecure or is_loopback(self.host)):
+        if authenticated or is_loopback(self.host):
+            return
+        if self.insecure:
+            log.warning(
+                "INSECURE: anybody who can reach %s may do anything, for nobody is asked who they are; "
+                "set authenticationEnabled=true",
+                self.host or "this machine",
+            )
+        else:
             raise ConfigError(
                 f"refusing to listen on {self.host or 'all addresses'}: without authentication anybody who can connect "
-                "may do anything; listen on 127.0.0.1, or say --insecure (insecure=true) if the network is trusted"
+                "may do anything; set authenticationEnabled=true, listen on 127.0.0.1, or say --insecure (insecure=true) "
+                "if the network is trusted"
             )
 
 

@@ -16,7 +16,7 @@ from pyromq.auth.addresses import is_from
 from pyromq.auth.audit import AuditLog
 from pyromq.auth.errors import Denied
 from pyromq.auth.needs import Need, Scene
-from pyromq.auth.permissions import PERMISSIONS, SUPER
+from pyromq.auth.permissions import PERMISSIONS, SUPER, Permission
 from pyromq.auth.rules import Action, Decision, Kind, Rules, judge
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
@@ -103,7 +103,7 @@ class Guard:
         if user.is_super:
             if self.on_super is not None:
                 self.on_super(request, connection)
-            return []
+            return self._touched(request, permission) if permission.administrative else []
         if permission.super_only:
             self.stats.unauthorized += 1
             raise Denied(f"{request_name(request.code)} is for super users only", "not a super user")
@@ -113,6 +113,13 @@ class Guard:
         for need in needed:
             self._authorize(user, need, access, host)
         return needed
+
+    def _touched(self, request: Command, permission: Permission) -> list[Need]:
+        """What an administrator's request is about, for the audit log; what cannot be read is the handler's to say."""
+        try:
+            return [need for needs in permission.needs for need in needs(request, self._scene)]
+        except PyroMQError:
+            return []
 
     def _authenticate(self, request: Command, access: Access, host: str) -> User:
         ext = request.ext
@@ -197,7 +204,7 @@ class Guard:
                 user=_claimed(request),
                 peer=str(connection.peer),
                 request=request_name(request.code),
-                resources=[str(need) for need in needed],
+                resources=[*(str(need) for need in needed), *_users(request)],
                 result=result,
             )
 
@@ -231,6 +238,12 @@ async def _when_answered(answer: Awaitable[Answer], note: Callable[[str], None])
 
 def _result(answer: object) -> str:
     return response_name(answer.code) if isinstance(answer, Command) else "ANSWERED"
+
+
+def _users(request: Command) -> list[str]:
+    """The user that a request about users names."""
+    named = [request.ext.get(field, "") for field in ("username", "subject", "accessKey")]
+    return [name if name.startswith("User:") else f"User:{name}" for name in named if name]
 
 
 def _claimed(request: Command) -> str:

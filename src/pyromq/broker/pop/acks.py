@@ -6,7 +6,7 @@ with has no effect: the message is a retry by then.
 
 import asyncio
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -20,11 +20,13 @@ from pyromq.broker.pop.longpoll import PopPark
 from pyromq.broker.pop.order import AckOutcome, OrderedBatches
 from pyromq.broker.pop.revivelog import MAX_MESSAGES, Checkpoint, ReviveLog
 from pyromq.broker.send import refusal
+from pyromq.broker.serving import answer
 from pyromq.broker.stats import BrokerStats, Stat
 from pyromq.broker.topics import Topics
+from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies import BatchAck, BatchAckBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
+from pyromq.protocol.command import Command, encode
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.headers import (
     AckMessageHeader,
@@ -33,7 +35,7 @@ from pyromq.protocol.headers import (
     Header,
 )
 from pyromq.protocol.popping import PopHandle, real_topic
-from pyromq.remoting import Answer, Connection, Handler
+from pyromq.remoting import Answer, Connection, Deferred, Grouped, Handler
 from pyromq.store import BrokerRole, MessageStore, PutResult, PutStatus
 
 
@@ -84,7 +86,7 @@ class Acks:
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return {
-            RequestCode.ACK_MESSAGE: self._ack,
+            RequestCode.ACK_MESSAGE: Grouped(self._ack, self._ack_many),
             RequestCode.BATCH_ACK_MESSAGE: self._ack_batch,
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
         }
@@ -96,6 +98,45 @@ class Acks:
         place = self._place(header)
         self._check_kept(place, header.offset, self._store.max_offset(place.topic, place.queue_id))
         return self._once_safe(request, self._done(place, [header.offset]))
+
+    def _ack_many(self, requests: Sequence[Command], _connection: Connection) -> bytes | Deferred | None:
+        """Acknowledgements that arrive together: one record for those of one pop. None: one by one."""
+        try:
+            headers = [request.header(AckMessageHeader) for request in requests]
+            places = [self._place(header) for header in headers]
+            for place, header in zip(places, headers, strict=True):
+                self._check_kept(place, header.offset, self._store.max_offset(place.topic, place.queue_id))
+        except PyroMQError:
+            return None
+        if any(place.handle.ordered for place in places):
+            return None
+        pops = [
+            _Place(each.topic, each.group, msgspec.structs.replace(each.handle, queue_offset=-1)) for each in places
+        ]
+        offsets: dict[_Place, dict[int, None]] = {pop: {} for pop in pops}
+        for pop, header in zip(pops, headers, strict=True):
+            offsets[pop][header.offset] = None
+        if max(map(len, offsets.values())) > MAX_MESSAGES:
+            return None
+        refusals: dict[_Place, Refused] = {}
+        last: PutResult | None = None
+        for pop, numbers in offsets.items():
+            try:
+                last = self._done(pop, list(numbers)) or last
+            except Refused as refused:
+                refusals[pop] = refused
+        answers = b"".join(
+            [
+                encode(answer(request, refusals[pop]) if pop in refusals else request.reply())
+                for request, pop in zip(requests, pops, strict=True)
+                if not request.is_oneway
+            ]
+        )
+        if last is None or not self._durability.needed({}):
+            return answers
+        later = Deferred()
+        self._durability.wait(last, lambda _status: later.answer(answers))
+        return later
 
     def _ack_batch(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         self._check_role()

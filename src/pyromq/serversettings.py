@@ -166,8 +166,8 @@ class ServerSettings(Settings):
         else:
             raise ConfigError(
                 f"refusing to listen on {self.host or 'all addresses'}: without authentication anybody who can connect "
-                "may do anything; set authenticationEnabled=true, listen on 127.0.0.1, or say --insecure (insecure=true) "
-                "if the network is trusted"
+                "may do anything; set authenticationEnabled=true, listen on 127.0.0.1, or say --insecure "
+                "(insecure=true) if the network is trusted"
             )
 
 

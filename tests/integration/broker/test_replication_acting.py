@@ -123,7 +123,7 @@ async def test_consumers_go_on_at_the_slave_and_the_master_takes_over_their_offs
             shown = await route(namesrv, "orders")
             assert shown.broker_datas[0].broker_addrs[0] == slave.address, "it is shown as the master"
             assert shown.queue_datas[0].perm == 4, "and takes no messages"
-            assert (await reader.send("orders")).code == ResponseCode.SYSTEM_BUSY
+            assert (await reader.send("orders")).code == ResponseCode.SERVICE_NOT_AVAILABLE
             found = await reader.messages("orders", 3)
             assert [message.body for message in found] == [b"%d" % number for number in range(3, 10)]
             await commit(reader, "orders", 8)

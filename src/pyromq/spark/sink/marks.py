@@ -83,7 +83,7 @@ def peek_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
 def move_marks(
     wire: Wire, target: Target, names: tuple[str, str], marks: Marks, batch: int, ends: dict[MessageQueue, int]
 ) -> None:
-    """A batch is finished, and its messages end at `ends`. Raises as `read_marks`."""
+    """A batch is finished, and all that it sent is before `ends`. Raises as `read_marks`."""
     offsets = {queue: max(ends.get(queue, 0), offset) for queue, offset in marks.newest().items()}
     commit(wire, target, names[batch % 2], offsets)
 

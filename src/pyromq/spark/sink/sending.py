@@ -16,7 +16,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.compression import compress
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.headers import SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_TOPIC
 from pyromq.protocol.properties import encode_properties
@@ -87,7 +87,7 @@ class _Frame:
 
 
 class FrameSender:
-    """One task's messages; `ends` says for each queue where the stored ones end."""
+    """One task's messages."""
 
     def __init__(
         self,
@@ -99,7 +99,6 @@ class FrameSender:
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.ends: dict[MessageQueue, int] = {}
         self._wire = wire
         self._options = options
         self._recheck = recheck
@@ -200,8 +199,6 @@ class FrameSender:
         except (RemotingError, ProtocolError) as error:
             return self._lost(frame, error)
         if answer.code in STORED:
-            end = answer.header(SendMessageResponseHeader).queue_offset + len(frame.items)
-            self.ends[frame.queue] = max(end, self.ends.get(frame.queue, 0))
             return []
         if answer.code in BUSY and frame.tries <= self._options.send_retries:
             self._pause(frame.tries)

@@ -13,6 +13,7 @@ import msgspec
 from pyromq.client.consumer.fetching import SUBSCRIPTION
 from pyromq.client.errors import BrokerError
 from pyromq.client.routes import PERM_WRITE
+from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
@@ -119,7 +120,7 @@ def committed(wire: Wire, target: Target, group: str) -> dict[MessageQueue, int]
 
 
 def commit(wire: Wire, target: Target, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-    """Store the group's offsets. Raises as `max_offsets`."""
+    """Store the group's offsets, and make the group where a broker asks for that. Raises as `max_offsets`."""
 
     def question(queue: MessageQueue) -> Command:
         header = UpdateConsumerOffsetHeader(
@@ -127,10 +128,21 @@ def commit(wire: Wire, target: Target, group: str, offsets: Mapping[MessageQueue
         )
         return Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
-    def reading(answer: Command, queue: MessageQueue) -> None:
-        succeeded(answer, "offset update", broker=queue.broker_name)
+    def reading(answer: Command, queue: MessageQueue) -> bool:
+        unknown = answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+        if not unknown:
+            succeeded(answer, "offset update", broker=queue.broker_name)
+        return unknown
 
-    _ask_all(wire, target, offsets, question, reading)
+    unknown = [queue for queue, missing in _ask_all(wire, target, offsets, question, reading).items() if missing]
+    if not unknown:
+        return
+    for broker in {queue.broker_name for queue in unknown}:
+        body = SubscriptionGroupConfig(group_name=group).encode()
+        command = Command.request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body)
+        succeeded(wire.call(target.addresses[broker], command, TIMEOUT), f"creating group {group}", broker=broker)
+    if any(_ask_all(wire, target, unknown, question, reading).values()):
+        raise SinkError(f"group {group} was created, but brokers do not know it")
 
 
 def messages_between(

@@ -31,10 +31,9 @@ from pyromq.spark.wire import Wire
 
 
 class Sent(Written, kw_only=True):
-    """What a task sent: one past the last message of each queue, in the order of the target's queues."""
+    """What a task sent; `repeated` of its rows were in the topic already."""
 
-    ends: list[tuple[str, int, int]]
-    repeated: int = 0
+    repeated: int
 
 
 class Prepared(msgspec.Struct, frozen=True):
@@ -89,13 +88,9 @@ class TopicSink:
         if self.once and self.options.topic is not None:
             with Wire(self.options) as wire:
                 target = find_target(wire, self.options.topic)
+                # No task of this query sends now: all that is there belongs to finished batches, this one included.
                 names = groups(wire, query, self.name)
-                ends: dict[MessageQueue, int] = {}
-                for each in sent:
-                    for broker, number, end in each.ends:
-                        queue = MessageQueue(target.topic, broker, number)
-                        ends[queue] = max(end, ends.get(queue, 0))
-                move_marks(wire, target, names, read_marks(wire, target, names), batch, ends)
+                move_marks(wire, target, names, read_marks(wire, target, names), batch, max_offsets(wire, target))
         return sum(each.rows for each in sent)
 
 
@@ -154,8 +149,7 @@ class TopicTask:
     def close(self) -> bytes:
         self._sender.finish()
         self._wire.close()
-        ends = [(queue.broker_name, queue.queue_id, end) for queue, end in self._sender.ends.items()]
-        return Sent(rows=self._row, ends=ends, repeated=self._repeated).encode()
+        return Sent(rows=self._row, repeated=self._repeated).encode()
 
     def abort(self) -> None:
         self._wire.close()

@@ -5,6 +5,7 @@ which sees the message before it is stored and may rewrite or refuse it.
 """
 
 import random
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -49,6 +50,9 @@ Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 
 _BATCH = RequestCode.SEND_BATCH_MESSAGE
 _PUT_OK = PutStatus.PUT_OK
+# Members of enums by names of their own: a look-up in the class takes as long as a step of the way of a message.
+_SLAVE = BrokerRole.SLAVE
+_MULTI_TAG = TopicFilterType.MULTI_TAG
 _ONEWAY = ONEWAY_FLAG
 _TIMER = names.TIMER_TOPIC
 _UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
@@ -261,11 +265,13 @@ class Sender:
         self._stats.add_put(topic, self._config.broker_cluster_name, result.count, result.size)
 
     def _count_many(self, messages: Sequence[PutMessage], results: Sequence[PutResult]) -> None:
-        """Statistics of a group, most often of one topic."""
-        stored = [(message.topic, result) for message, result in zip(messages, results, strict=True) if result.stored]
-        for topic in {topic for topic, _ in stored}:
-            sizes = [result.size for name, result in stored if name == topic]
-            self._stats.add_put(topic, self._config.broker_cluster_name, len(sizes), sum(sizes), len(sizes))
+        """Statistics of a group."""
+        sizes: defaultdict[str, list[int]] = defaultdict(list)
+        for message, result in zip(messages, results, strict=True):
+            if result.status is _PUT_OK:
+                sizes[message.topic].append(result.size)
+        for topic, stored in sizes.items():
+            self._stats.add_put(topic, self._config.broker_cluster_name, len(stored), sum(stored), len(stored))
 
     def _create(self, header: SendMessageHeader) -> TopicConfig:
         unit = bool(header.unit_mode)
@@ -297,7 +303,7 @@ class Sender:
         if queue_id < 0:
             queue_id = random.randrange(max(1, topic.write_queue_nums))
         sys_flag = header.sys_flag
-        if topic.topic_filter_type is TopicFilterType.MULTI_TAG:
+        if topic.topic_filter_type is _MULTI_TAG:
             sys_flag |= sysflag.MULTI_TAGS
         return PutMessage(
             header.topic,

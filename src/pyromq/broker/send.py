@@ -229,7 +229,7 @@ class Sender:
     def check(self, header: SendMessageHeader, now: int) -> TopicConfig:
         """The topic that a message may be stored in, made if it has to be. Raises Refused or ValidationError."""
         config = self._config
-        if config.broker_role is BrokerRole.SLAVE:
+        if config.broker_role is _SLAVE:
             if config.enable_slave_acting_master:  # clients may take it for a master
                 raise Refused(
                     ResponseCode.SERVICE_NOT_AVAILABLE,

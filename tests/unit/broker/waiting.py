@@ -96,7 +96,7 @@ class Waiting:
 
     def crash(self, target: Path) -> "Waiting":
         """A broker that starts on the files as they are now, as if this one had been killed."""
-        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("lock"))
+        shutil.copytree(self.root, target, ignore=shutil.ignore_patterns("lock", "*.tmp"))
         self.close()
         return Waiting(target, self.clock)
 

@@ -72,6 +72,10 @@ class Postpone:
         if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
             return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, reason=f"{name} = {text[:40]!r} is not a number")
         value = int(text)
+        key = properties.get(Property.TIMER_DEL_UNIQ_KEY)
+        if key is not None and not key.startswith(f"{message.topic}+"):
+            # Who may send to one topic must not take back what waits for another.
+            return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, reason="it recalls another topic's message")
         due = {Property.TIMER_DELAY_SEC: now + value * 1000, Property.TIMER_DELAY_MS: now + value}.get(name, value)
         if due <= now:
             if Property.TIMER_DEL_UNIQ_KEY in properties:

@@ -380,6 +380,8 @@ class TimerDelivery:
             return
         properties = decode_properties(found[0].properties)
         key, topic = properties.get(Property.TIMER_DEL_UNIQ_KEY, ""), properties.get(Property.REAL_TOPIC, "")
+        if not key.startswith(f"{topic}+"):
+            return  # of another topic: an older release may have stored it
         if key in slot.recalled:
             self.counts.add(topic, 1)  # recalled twice, and counted twice
         slot.recalled.add(key)

@@ -11,8 +11,12 @@ from tests.spark.crashing import GROUP
 
 def main() -> None:
     os.environ[GROUP] = str(os.getpgid(0))
-    run = PipelineRun(load(Path(sys.argv[1])), on_progress=lambda progress: print(progress, flush=True))  # noqa: T201
+    run = PipelineRun(load(Path(sys.argv[1])), on_progress=say, on_restart=say)
     run.run(once=True)
+
+
+def say(*what: object) -> None:
+    print(*what, flush=True)  # noqa: T201 - read by the test when it fails
 
 
 if __name__ == "__main__":

@@ -112,6 +112,8 @@ class Connector:
         """A connection, direct or through a proxy, with TLS on top if there is any."""
         loop = asyncio.get_running_loop()
         tls = self._tls
+        if tls is not None:
+            tls.reload_if_changed()
         limit = self._endpoint.limits.connect_timeout if tls is not None else None
         options: dict[str, Any] = {
             "ssl": tls.context if tls is not None else None,

@@ -1,9 +1,11 @@
-"""TLS settings of both sides. Files are read when the settings are made and on `reload`, never during a handshake."""
+"""TLS settings of both sides. Files are read when the settings are made and on `reload`, never during a handshake.
+
+Servers look for changed files every few seconds, clients before they connect.
+"""
 
 import logging
 import pathlib
 import ssl
-from collections.abc import Iterable
 from enum import StrEnum
 from os import PathLike
 
@@ -27,13 +29,61 @@ class TlsMode(StrEnum):
     """Plain connections are closed."""
 
 
-class ServerTls:
+class _Reloading:
+    """A context made of files, and made again when they are others."""
+
+    __slots__ = ("_context", "_files", "_seen")
+
+    def __init__(self, *files: Path | None) -> None:
+        self._files = [file for file in files if file is not None]
+        self._seen = self._versions()
+        self._context = self._load()
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """What the next handshake uses."""
+        return self._context
+
+    def reload(self) -> None:
+        """Read the files again; connections that exist keep what they have. On error the loaded ones stay in use."""
+        self._context = self._load()
+
+    def reload_if_changed(self) -> None:
+        """`reload` when a file is another than before; files that cannot be used are logged, once for each change."""
+        seen = self._versions()
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self.reload()
+        except TlsError as error:
+            logger.error("The certificates that are in use stay: %s", error)  # noqa: TRY400 - one line says it all
+        else:
+            logger.info("Certificates were read again: %s", ", ".join(map(str, self._files)))
+
+    def _load(self) -> ssl.SSLContext:
+        raise NotImplementedError
+
+    def _versions(self) -> list[tuple[int, int, int]]:
+        """What tells one version of the files from the next; a missing one counts as such."""
+        found = []
+        for file in self._files:
+            try:
+                facts = pathlib.Path(file).stat()
+            except OSError:
+                found.append((0, 0, 0))
+            else:
+                found.append((facts.st_ino, facts.st_mtime_ns, facts.st_size))
+        return found
+
+
+class ServerTls(_Reloading):
     """Certificate of a server and, for mutual TLS, the authorities its clients must be signed by.
 
     With `client_ca` clients must show a certificate unless `require_client_certificate` is False. Raises TlsError.
     """
 
-    __slots__ = ("_ca", "_certificate", "_context", "_key", "_password", "_required", "_seen", "mode")
+    __slots__ = ("_ca", "_certificate", "_key", "_password", "_required", "mode")
 
     def __init__(
         self,
@@ -51,30 +101,7 @@ class ServerTls:
         self._password = key_password
         self._ca = client_ca
         self._required = require_client_certificate
-        self._context = self._load()
-        self._seen = _versions((certificate, key, client_ca))
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """What the next handshake uses."""
-        return self._context
-
-    def reload(self) -> None:
-        """Read the files again; connections that exist keep what they have. On error the loaded ones stay in use."""
-        self._context = self._load()
-
-    def reload_if_changed(self) -> None:
-        """`reload` when a file is another than before; files that cannot be used are logged, once for each change."""
-        seen = _versions((self._certificate, self._key, self._ca))
-        if seen == self._seen:
-            return
-        self._seen = seen
-        try:
-            self.reload()
-        except TlsError as error:
-            logger.error("The certificate that is in use stays: %s", error)  # noqa: TRY400 - one line says it all
-        else:
-            logger.info("Certificate %s was read again", self._certificate)
+        super().__init__(certificate, key, client_ca)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -86,14 +113,14 @@ class ServerTls:
         return context
 
 
-class ClientTls:
+class ClientTls(_Reloading):
     """How a client checks its servers and, for mutual TLS, what it shows them.
 
     Verification is on: `ca` names the authorities (default: those of the system), and the host name must match unless
     `check_hostname` is False, as with brokers that register by numeric address. Raises TlsError.
     """
 
-    __slots__ = ("_ca", "_certificate", "_check", "_context", "_key", "_password", "_verify", "server_name")
+    __slots__ = ("_ca", "_certificate", "_check", "_key", "_password", "_verify", "server_name")
 
     def __init__(
         self,
@@ -113,16 +140,7 @@ class ClientTls:
         self._password = key_password
         self._verify = verify
         self._check = check_hostname
-        self._context = self._load()
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """What the next handshake uses."""
-        return self._context
-
-    def reload(self) -> None:
-        """Read the files again; connections that exist keep what they have. On error the loaded ones stay in use."""
-        self._context = self._load()
+        super().__init__(ca, certificate, key)
 
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -139,18 +157,6 @@ class ClientTls:
         if self._certificate is not None:
             _load_chain(context, self._certificate, self._key, self._password)
         return context
-
-
-def _versions(paths: Iterable[Path | None]) -> list[tuple[int, int, int]]:
-    """What tells one version of the files from the next; a missing one counts as such."""
-    found = []
-    for path in paths:
-        try:
-            facts = pathlib.Path(path).stat() if path is not None else None
-        except OSError:
-            facts = None
-        found.append((facts.st_ino, facts.st_mtime_ns, facts.st_size) if facts is not None else (0, 0, 0))
-    return found
 
 
 def _load_chain(context: ssl.SSLContext, certificate: Path, key: Path | None, password: str | None) -> None:

@@ -188,6 +188,27 @@ def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -> None
     run(scenario())
 
 
+def test_a_client_uses_renewed_files_with_its_next_connection(tmp_path: Path) -> None:
+    old, new = certificates(tmp_path / "old"), certificates(tmp_path / "new")
+    trusted = tmp_path / "trusted.pem"
+    shutil.copy(old.authority, trusted)
+
+    async def scenario() -> None:
+        settings = server_settings(new) | {"tls_client_trust_cert_path": str(new.authority)}
+        server = Standalone(tmp_path, namesrv_port=0, broker_port=0, settings=settings)
+        await server.start()
+        try:
+            async with Signer(server.broker_address, None, ClientTls(ca=trusted)) as peer:
+                with pytest.raises(RemotingError):
+                    await peer.call(28)
+                shutil.copy(new.authority, trusted)
+                assert (await peer.call(28)).code == ResponseCode.SUCCESS
+        finally:
+            await server.stop()
+
+    run(scenario())
+
+
 def test_the_tls_file_of_apache_replaces_single_settings(tmp_path: Path) -> None:
     files = certificates(tmp_path / "tls")
     file = tmp_path / "tls.properties"

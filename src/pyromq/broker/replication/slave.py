@@ -222,6 +222,8 @@ class MasterLink:
     async def _one_session(self, address: Address) -> str:
         """Connect and follow; returns why it ended."""
         first_report = await self._prepare()
+        if self._tls is not None:
+            self._tls.reload_if_changed()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(

@@ -32,7 +32,8 @@ class Collector:
 
 def column(nodeid: str) -> str:
     """What a test belongs to; the tests of a column share servers and what a driver said about them."""
-    return "mqadmin" if "/test_mqadmin.py::" in nodeid else SCENARIO.sub("", nodeid)
+    file = nodeid.partition("::")[0]
+    return file if file.endswith("admin.py") else SCENARIO.sub("", nodeid)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:

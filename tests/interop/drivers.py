@@ -25,7 +25,11 @@ def run_java_driver(
     classpath: str, cluster: Cluster, home: Path, *scenarios: str, jvm: Sequence[str] = ()
 ) -> dict[str, Outcome]:
     """Run scenarios with the official Java client; `jvm` are options of the virtual machine."""
-    options = ["-Drocketmq.client.rebalance.waitInterval=2000", *jvm]
+    options = [
+        "-Drocketmq.client.rebalance.waitInterval=2000",
+        "-Dcom.rocketmq.remoting.client.connect.timeout=30000",
+        *jvm,
+    ]
     command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home, jvm=options)
     return run_driver(command, cluster, home)
 

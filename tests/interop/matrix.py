@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
+from tests.interop.access_commands import ACCESS_COMMANDS
 from tests.interop.admin_commands import COMMANDS, LEFT_OUT
 
 SCENARIOS = {
@@ -65,7 +66,7 @@ SECTIONS = CLIENTS, SECURITY, MIXED, MQADMIN, FILES, REPLICATION = (
 )
 
 MEANINGS = SCENARIOS | SECURITY_ROWS
-ORDER = (*SECTIONS, *MEANINGS, *(command.split()[0] for command in (*COMMANDS, *LEFT_OUT)))
+ORDER = (*SECTIONS, *MEANINGS, *(command.split()[0] for command in (*COMMANDS, *ACCESS_COMMANDS, *LEFT_OUT)))
 
 WORDS = {"passed": "yes", "failed": "NO", "skipped": "-"}
 

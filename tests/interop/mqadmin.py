@@ -17,8 +17,11 @@ class MqAdmin:
         print(run("topicList"))
     """
 
-    def __init__(self, namesrv: str, home: Path) -> None:
-        options = [f"-Drocketmq.namesrv.addr={namesrv}"]
+    def __init__(self, namesrv: str, home: Path, credentials: tuple[str, str] | None = None) -> None:
+        options = [f"-Drocketmq.namesrv.addr={namesrv}", f"-Drocketmq.home.dir={home}"]
+        if credentials is not None:
+            (home / "conf").mkdir(exist_ok=True)
+            (home / "conf" / "tools.yml").write_text("accessKey: {}\nsecretKey: {}\n".format(*credentials))
         command = java(java_driver(SERVER_VERSION), "pyromq.AdminRunner", home=home, jvm=options)
         self._process = subprocess.Popen(
             command,

@@ -120,14 +120,14 @@ class Round:
     """What happens while one broker has the store."""
 
     def __init__(self, namesrv: str, number: int, *, timed: bool) -> None:
-        self._options: dict[str, Any] = {"namesrv": namesrv, "instance_name": f"round{number}"}
+        self._options: dict[str, Any] = {"namesrv": namesrv, "instance_name": f"round{number}", "api_timeout": 30.0}
         self._number = number
         self._timed = timed
         """Whether both brokers can deliver at any time; 4.9 knows levels only."""
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._admin = self._stack.enter_context(Admin(**self._options))
+        self._admin = self._stack.enter_context(Admin(timeout=30.0, **self._options))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -162,7 +162,7 @@ class Round:
             admin.create_topic(TOPIC, queues=3, cluster="DefaultCluster")
             admin.create_group(SubscriptionGroupConfig(group_name=GROUP, retry_max_times=7), cluster="DefaultCluster")
             eventually("the route", self._has_route)
-        with Producer("plain", **self._options) as producer:
+        with Producer("plain", send_timeout=30.0, **self._options) as producer:
             for body in names("plain", 40):
                 producer.send(self._message(body))
             producer.send([self._message(body) for body in names("batch", 20)])
@@ -172,9 +172,9 @@ class Round:
             if self._timed:
                 pending.append(f"timed{number}".encode())
                 producer.send(Message(TOPIC, pending[1], deliver_at_ms=time.time_ns() // 1_000_000 + 30_000))
-        with TransactionProducer("whole", Outright(), **self._options) as committing:
+        with TransactionProducer("whole", Outright(), send_timeout=30.0, **self._options) as committing:
             committing.send_in_transaction(self._message(f"committed{number}".encode()))
-        with TransactionProducer("half", Undecided(), **self._options) as undecided:
+        with TransactionProducer("half", Undecided(), send_timeout=30.0, **self._options) as undecided:
             pending.append(f"half{number}".encode())
             undecided.send_in_transaction(self._message(pending[-1]))
         committed = f"committed{number}".encode()

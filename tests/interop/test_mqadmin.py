@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.interop.access_commands import ACCESS_COMMANDS
 from tests.interop.admin_commands import COMMANDS, LEFT_OUT, workload
 from tests.interop.artifacts import SERVER_VERSION
 from tests.interop.matrix import MQADMIN, Note
 from tests.interop.mqadmin import MqAdmin
+from tests.interop.secured import ROOT, apache_authenticated, our_authenticated
 from tests.interop.servers import Cluster, apache, ours
 
 COLUMN = f"mqadmin {SERVER_VERSION} → PyroMQ"
@@ -68,6 +70,25 @@ def test_mqadmin(printed: tuple[Printed, Printed], number: int, note: Note) -> N
         assert masked(name, mine) == masked(name, theirs)
 
 
+@pytest.fixture(scope="module")
+def printed_access(tmp_path_factory: pytest.TempPathFactory) -> tuple[Printed, Printed]:
+    """What the commands about users and rules print, with Apache's servers and with ours."""
+    folders = [tmp_path_factory.mktemp("access") for _ in range(2)]
+    with ThreadPoolExecutor() as pool:
+        theirs, mine = pool.map(_run_access, (apache_authenticated, our_authenticated), folders)
+    return theirs, mine
+
+
+@pytest.mark.parametrize(
+    "number", range(len(ACCESS_COMMANDS)), ids=lambda number: f"{number}-{ACCESS_COMMANDS[number].split()[0]}"
+)
+def test_access(printed_access: tuple[Printed, Printed], number: int, note: Note) -> None:
+    name = ACCESS_COMMANDS[number].split()[0]
+    note(MQADMIN, name, COLUMN)
+    (_, theirs), (_, mine) = (each[number] for each in printed_access)
+    assert masked(name, mine) == masked(name, theirs)
+
+
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_what_does_not_apply(name: str, note: Note) -> None:
     note(MQADMIN, name, COLUMN)
@@ -84,6 +105,14 @@ def _run(kind: Callable[[Path], AbstractContextManager[Cluster]], folder: Path) 
         words = facts | {"topics": str(topics), "groups": str(groups), "folder": str(exports)}
         outputs = [(command, run(*(word.format(**words) for word in command.split()))) for command in COMMANDS]
     return [(command, text.replace(str(folder), "<folder>").replace(suffix, "")) for command, text in outputs]
+
+
+def _run_access(secured: Callable[[Path], AbstractContextManager[Cluster]], folder: Path) -> Printed:
+    with secured(folder) as cluster, MqAdmin(cluster.namesrv, folder, ROOT) as run:
+        return [
+            (command, run(*(word.format(broker=cluster.broker.address) for word in command.split())))
+            for command in ACCESS_COMMANDS
+        ]
 
 
 def masked(name: str, text: str) -> list[str]:

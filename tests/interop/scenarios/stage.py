@@ -69,18 +69,23 @@ class Stage:
         return self._stack.enter_context(resource)
 
     def options(self) -> dict[str, Any]:
-        """Of a client that shares its connections with no other."""
-        return {"namesrv": self.namesrv, "instance_name": self.unique("I")}
+        """Of a client that shares its connections with no other, and is patient on a busy machine."""
+        return {
+            "namesrv": self.namesrv,
+            "instance_name": self.unique("I"),
+            "api_timeout": 30.0,
+            "connect_timeout": 30.0,
+        }
 
     def producer(self, **options: Any) -> Producer:
         """A running producer."""
-        patient = self.options() | {"send_timeout": 10.0}
+        patient = self.options() | {"send_timeout": 30.0}
         producer: Producer = self.enter(Producer(self.unique("P"), **(patient | options)))
         return producer
 
     def admin(self) -> Admin:
         """A running admin client."""
-        admin: Admin = self.enter(Admin(**self.options()))
+        admin: Admin = self.enter(Admin(timeout=30.0, **self.options()))
         return admin
 
     def consumer(self, group: str | None = None, **options: Any) -> PushConsumer:

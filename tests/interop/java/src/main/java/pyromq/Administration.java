@@ -30,9 +30,8 @@ final class Administration {
     }
 
     static DefaultMQAdminExt admin(Cluster cluster) throws Exception {
-        DefaultMQAdminExt admin = new DefaultMQAdminExt(cluster.unique("A"));
-        admin.setNamesrvAddr(cluster.namesrv);
-        admin.setInstanceName(cluster.unique("I"));
+        DefaultMQAdminExt admin = new DefaultMQAdminExt(cluster.unique("A"), Cluster.BOUND_MS);
+        cluster.configure(admin);
         admin.start();
         cluster.closeLater(admin::shutdown);
         return admin;

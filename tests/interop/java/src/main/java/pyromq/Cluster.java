@@ -10,6 +10,7 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BooleanSupplier;
 
+import org.apache.rocketmq.client.ClientConfig;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
@@ -24,8 +25,8 @@ final class Cluster implements AutoCloseable {
     static final long BOUND_MS = 180_000;
     /** How often clients look for routes, which decides how soon they learn of retry topics and restarted servers. */
     private static final int POLL_MS = 2_000;
-    /** Of a send, on a machine that is busy. */
-    private static final int PATIENCE_MS = 10_000;
+    /** With servers, on a machine that is busy. */
+    private static final int PATIENCE_MS = 30_000;
     private static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
 
     final String namesrv;
@@ -61,19 +62,22 @@ final class Cluster implements AutoCloseable {
     }
 
     void start(DefaultMQProducer producer) throws Exception {
-        producer.setNamesrvAddr(namesrv);
-        producer.setInstanceName(unique("I"));
-        producer.setPollNameServerInterval(POLL_MS);
+        configure(producer);
         producer.setSendMsgTimeout(Math.max(producer.getSendMsgTimeout(), PATIENCE_MS));
         producer.start();
         closeLater(producer::shutdown);
     }
 
+    void configure(ClientConfig client) {
+        client.setNamesrvAddr(namesrv);
+        client.setInstanceName(unique("I"));
+        client.setPollNameServerInterval(POLL_MS);
+        client.setMqClientApiTimeout(PATIENCE_MS);
+    }
+
     DefaultMQPushConsumer consumer(String group) {
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
-        consumer.setNamesrvAddr(namesrv);
-        consumer.setInstanceName(unique("I"));
-        consumer.setPollNameServerInterval(POLL_MS);
+        configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         closeLater(consumer::shutdown);
         return consumer;

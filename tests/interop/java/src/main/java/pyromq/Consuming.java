@@ -159,8 +159,7 @@ final class Consuming {
             producer.send(cluster.message(body));
         }
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(cluster.group());
-        consumer.setNamesrvAddr(cluster.namesrv);
-        consumer.setInstanceName(cluster.unique("I"));
+        cluster.configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(cluster.topic(), "*");
         cluster.closeLater(consumer::shutdown);
@@ -181,8 +180,7 @@ final class Consuming {
             producer.send(cluster.message(body), queue);
         }
         DefaultLitePullConsumer consumer = new DefaultLitePullConsumer(cluster.group());
-        consumer.setNamesrvAddr(cluster.namesrv);
-        consumer.setInstanceName(cluster.unique("I"));
+        cluster.configure(consumer);
         consumer.setAutoCommit(false);
         cluster.closeLater(consumer::shutdown);
         consumer.start();

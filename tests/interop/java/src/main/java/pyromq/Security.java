@@ -52,14 +52,6 @@ final class Security {
     /** Messages get in and out. */
     private static void flow(Cluster cluster, RPCHook hook, boolean tls) throws Exception {
         DefaultMQProducer producer = producer(cluster, hook, tls);
-        // On a busy machine the first handshake may outlast the patience that the client has with name servers.
-        await("a route", () -> {
-            try {
-                return !producer.fetchPublishMessageQueues("TBW102").isEmpty();
-            } catch (Exception late) {
-                return false;
-            }
-        });
         for (String body : names("m", 10)) {
             producer.send(cluster.message(body));
         }
@@ -67,8 +59,7 @@ final class Security {
         DefaultMQPushConsumer consumer =
             new DefaultMQPushConsumer(cluster.group(), hook, new AllocateMessageQueueAveragely());
         consumer.setUseTLS(tls);
-        consumer.setNamesrvAddr(cluster.namesrv);
-        consumer.setInstanceName(cluster.unique("I"));
+        cluster.configure(consumer);
         consumer.setConsumeFromWhere(ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET);
         consumer.subscribe(cluster.topic(), "*");
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {

@@ -11,9 +11,9 @@ from pyromq.testing import Cluster, receive
 
 
 @pytest.fixture
-def billing(pyromq_cluster: Cluster) -> Iterator[Billing]:
-    topics = {name: pyromq_cluster.create_topic(pyromq_cluster.unique(name)) for name in ("orders", "invoices")}
-    with Billing(pyromq_cluster.namesrv, **topics) as running:
+def billing(pyromq_cluster: Cluster, pyromq_topic: str) -> Iterator[Billing]:
+    invoices = pyromq_cluster.create_topic(f"{pyromq_topic}-invoices")
+    with Billing(pyromq_cluster.namesrv, orders=pyromq_topic, invoices=invoices) as running:
         yield running
 
 

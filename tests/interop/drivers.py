@@ -10,6 +10,8 @@ from pathlib import Path
 from tests.interop.servers import Cluster, java
 
 DRIVER_TIMEOUT = 1200.0
+PATIENT = "-Dcom.rocketmq.remoting.client.connect.timeout=30000"
+"""Has a Java client wait for connections on a busy machine."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,7 @@ def run_java_driver(
     classpath: str, cluster: Cluster, home: Path, *scenarios: str, jvm: Sequence[str] = ()
 ) -> dict[str, Outcome]:
     """Run scenarios with the official Java client; `jvm` are options of the virtual machine."""
-    options = [
-        "-Drocketmq.client.rebalance.waitInterval=2000",
-        "-Dcom.rocketmq.remoting.client.connect.timeout=30000",
-        *jvm,
-    ]
+    options = ["-Drocketmq.client.rebalance.waitInterval=2000", PATIENT, *jvm]
     command = java(classpath, "pyromq.Driver", cluster.namesrv, *scenarios, heap="300m", home=home, jvm=options)
     return run_driver(command, cluster, home)
 

@@ -10,6 +10,7 @@ import pytest
 
 from pyromq import Admin, ClientError, Message, MessageQueue, Producer
 from tests.interop.artifacts import CLIENT_VERSIONS, SERVER_VERSION, java_driver
+from tests.interop.drivers import PATIENT
 from tests.interop.matrix import MIXED, Note
 from tests.interop.scenarios.stage import BOUND, Inbox, Stage, eventually, stage
 from tests.interop.servers import (
@@ -82,7 +83,7 @@ def _send_everywhere(producer: Producer, prefix: str) -> None:
 @contextlib.contextmanager
 def _java_member(namesrv: str, home: Path) -> Iterator[list[str]]:
     """A push consumer of the official client, and the bodies it prints."""
-    command = java(java_driver(CLIENT_VERSIONS[-1]), "pyromq.Member", namesrv, GROUP, TOPIC, home=home)
+    command = java(java_driver(CLIENT_VERSIONS[-1]), "pyromq.Member", namesrv, GROUP, TOPIC, home=home, jvm=[PATIENT])
     process = subprocess.Popen(
         command, cwd=home, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )

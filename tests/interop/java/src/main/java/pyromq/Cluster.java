@@ -26,7 +26,7 @@ final class Cluster implements AutoCloseable {
     /** How often clients look for routes, which decides how soon they learn of retry topics and restarted servers. */
     private static final int POLL_MS = 2_000;
     /** With servers, on a machine that is busy. */
-    private static final int PATIENCE_MS = 30_000;
+    static final int PATIENCE_MS = 30_000;
     private static final BufferedReader ANSWERS = new BufferedReader(new InputStreamReader(System.in));
 
     final String namesrv;

@@ -38,6 +38,13 @@ MAX_STREAM_BYTES = 4 * 1024 * 1024
 MASTER_ID = 0
 MAX_HOLD_MS = 120_000
 
+# A look-up in an enum's class is a call into Python; these are asked for with every pull.
+_SLAVE = BrokerRole.SLAVE
+_SUCCESS = ResponseCode.SUCCESS
+_NOT_FOUND = ResponseCode.PULL_NOT_FOUND
+_MOVED = ResponseCode.PULL_OFFSET_MOVED
+_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
+
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
     GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
@@ -119,7 +126,7 @@ class Puller:
     @property
     def _lags_behind(self) -> bool:
         """Whether this is a slave, which may lag and must not make consumers rewrite their offsets."""
-        return self._config.broker_role is BrokerRole.SLAVE and not self._config.offset_check_in_slave
+        return self._config.broker_role is _SLAVE and not self._config.offset_check_in_slave
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here; not on the fast port."""
@@ -155,9 +162,9 @@ class Puller:
 
     def _waits(self, code: ResponseCode, result: GetResult) -> bool:
         """Whether to hold a pull: there may be more here soon, and nowhere else now."""
-        if self._config.broker_role is BrokerRole.SLAVE and self.master_alive():
+        if self._config.broker_role is _SLAVE and self.master_alive():
             return False
-        return code == ResponseCode.PULL_NOT_FOUND or (self._lags_behind and result.status in _ELSEWHERE)
+        return code is _NOT_FOUND or (self._lags_behind and result.status in _ELSEWHERE)
 
     def _suspend(self, pull: _Pull) -> None:
         header = pull.header
@@ -193,12 +200,12 @@ class Puller:
         header = pull.header
         code = self._code(header, result)
         suggestion = self._suggest(pull.group, result)
-        if code == ResponseCode.PULL_OFFSET_MOVED and self._lags_behind:
+        if code is _MOVED and self._lags_behind:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             suggestion = pull.group.broker_id
-        if self._config.broker_role is BrokerRole.SLAVE and not result.suggest_slave and self.master_alive():
+        if self._config.broker_role is _SLAVE and not result.suggest_slave and self.master_alive():
             suggestion = MASTER_ID
-            if code != ResponseCode.SUCCESS:
+            if code is not _SUCCESS:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
         answer = PullMessageResponseHeader(
             suggest_which_broker_id=suggestion,
@@ -211,7 +218,7 @@ class Puller:
             answer.group_sys_flag = pull.group.group_sys_flag
         reply = pull.request.reply(code, answer, remark=result.status.name)
         self._offsets.pulled(header.consumer_group, header.topic, header.queue_id, result.next_offset)
-        if code != ResponseCode.SUCCESS:
+        if code is not _SUCCESS:
             return reply
         self._count(header, result)
         return [encode_head(reply, result.size), *result.chunks]
@@ -230,7 +237,7 @@ class Puller:
     def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
         """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
         config = self._config
-        reads = config.broker_role is not BrokerRole.SLAVE or config.slave_read_enable or self.acts_as_master()
+        reads = config.broker_role is not _SLAVE or config.slave_read_enable or self.acts_as_master()
         if not reads:
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,
@@ -239,7 +246,7 @@ class Puller:
             )
         if not perm.is_readable(config.broker_permission):
             raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
-        if request.code == RequestCode.LITE_PULL_MESSAGE and not config.lite_pull_message_enable:
+        if request.code == _LITE_PULL and not config.lite_pull_message_enable:
             raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
         group = self._groups.require(header.consumer_group)
         if not group.consume_enable:

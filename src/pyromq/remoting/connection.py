@@ -36,6 +36,10 @@ class State(Enum):
     CLOSED = auto()
 
 
+# Asked several times for each request, and a look-up in an enum's class is a call into Python.
+_OPEN = State.OPEN
+
+
 class Connection(asyncio.Protocol):
     """A peer we exchange commands with. Use it on its event loop only.
 
@@ -106,7 +110,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_open(self) -> bool:
         """Whether requests can still be sent and are still accepted."""
-        return self._state is State.OPEN and not self._transport.is_closing()
+        return self._state is _OPEN and not self._transport.is_closing()
 
     @property
     def was_made(self) -> bool:
@@ -138,7 +142,7 @@ class Connection(asyncio.Protocol):
 
         This is also how a handler that returned None answers later: `connection.send(request.reply(...))`.
         """
-        if self._state is not State.OPEN or self._transport.is_closing():
+        if self._state is not _OPEN or self._transport.is_closing():
             return False
         self._outbox.put(frames)
         if not self._batching:
@@ -221,7 +225,7 @@ class Connection(asyncio.Protocol):
 
         Closing with unread input would make the system throw away answers that the peer has not read yet.
         """
-        if self._state is not State.OPEN:
+        if self._state is not _OPEN:
             return
         self.close_reason = self.close_reason or "server stopped"
         if not self._transport.can_write_eof():
@@ -236,7 +240,7 @@ class Connection(asyncio.Protocol):
     def check_idle(self, now: float) -> None:
         """Close the connection if nothing moved for the idle time, or one frame or a farewell takes for ever."""
         limits = self._endpoint.limits
-        if self.is_stranger and self._state is State.OPEN and now - self.opened_at >= limits.stranger_timeout:
+        if self.is_stranger and self._state is _OPEN and now - self.opened_at >= limits.stranger_timeout:
             self._endpoint.stats.closed_strangers += 1
             self.abort(f"nobody known after {limits.stranger_timeout:g} s, limit stranger_timeout")
             return
@@ -264,7 +268,7 @@ class Connection(asyncio.Protocol):
         endpoint.opened(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._state is not State.OPEN:
+        if self._state is not _OPEN:
             return
         self.arrivals += 1
         self._endpoint.stats.bytes_received += len(data)
@@ -322,7 +326,7 @@ class Connection(asyncio.Protocol):
         unsent_high, max_bytes = limits.unsent_high, limits.bytes_per_connection
         self._batching = True
         try:
-            while backlog and self._state is State.OPEN:
+            while backlog and self._state is _OPEN:
                 if is_server and (outbox.paused or outbox.size >= unsent_high or requests.bytes_in_flight >= max_bytes):
                     break
                 command = backlog.popleft()
@@ -353,7 +357,7 @@ class Connection(asyncio.Protocol):
         return alike
 
     def _work_soon(self) -> None:
-        if not self._work_scheduled and self._state is State.OPEN:
+        if not self._work_scheduled and self._state is _OPEN:
             self._work_scheduled = True
             asyncio.get_running_loop().call_soon(self._scheduled_work)
 
@@ -362,14 +366,14 @@ class Connection(asyncio.Protocol):
         self._resume_work()
 
     def _resume_work(self) -> None:
-        if self._state is State.OPEN:
+        if self._state is _OPEN:
             self._work()
             if self._broken is not None and not self._backlog:
                 self._break(self._broken)
 
     def _adjust_reading(self) -> None:
         """Read from the peer only while it takes its answers and its requests are within bounds."""
-        if not self._endpoint.is_server or self._state is not State.OPEN or self._transport.is_closing():
+        if not self._endpoint.is_server or self._state is not _OPEN or self._transport.is_closing():
             return
         if not (self._outbox.paused or self._backlog or self._requests.full):
             self._resume_reading()

@@ -42,6 +42,9 @@ class GetStatus(Enum):
     __hash__ = object.__hash__  # members are singletons; Enum's own is a call into Python for every look-up
 
 
+_FOUND = GetStatus.FOUND
+
+
 class GetResult(msgspec.Struct):
     """What a read found. `chunks` are slices of mapped memory holding whole records, neighbours in one piece."""
 
@@ -209,7 +212,7 @@ class Reader:
             return None
         count, size, file_size = len(places), sum(sizes), self._log.file_size
         result = GetResult(
-            GetStatus.FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
+            _FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
             list(range(offset, offset + count)),
         )  # fmt: skip
         if end - begin == size and begin // file_size == (end - 1) // file_size:

@@ -17,6 +17,8 @@ Done = Callable[[PutStatus], None]
 DEFAULT_REPLICAS = 2
 """Of a SYNC_MASTER that was not told: itself and one more."""
 
+_SYNC_MASTER = BrokerRole.SYNC_MASTER
+
 
 class _Wait(NamedTuple):
     end: int
@@ -45,7 +47,7 @@ class ReplicaWaits:
     def wanted(self) -> bool:
         """Whether messages have to wait at all."""
         config = self._config
-        if config.broker_role is not BrokerRole.SYNC_MASTER:
+        if config.broker_role is not _SYNC_MASTER:
             return False
         return config.all_ack_in_sync_state_set or (config.in_sync_replicas or DEFAULT_REPLICAS) > 1
 

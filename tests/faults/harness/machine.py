@@ -3,8 +3,8 @@
     MACHINE_ADDRESS=127.9.9.1 MACHINE_STATE=file python -m tests.faults.harness.machine pyromq broker …
 
 The file holds by how many nanoseconds this machine's clock is ahead of the true one, and whether its disk is full. Only
-the wall clock jumps; the monotonic one does not, as on a real machine. A full disk gives files no more blocks; that is
-for machines without a disk of their own, which can be filled for real.
+the wall clock jumps; the monotonic one does not, as on a real machine. A full disk gives files no more blocks, and says
+so; that is for machines without a disk of their own, which could be filled for real.
 """
 
 import asyncio
@@ -23,6 +23,8 @@ from typing import Any
 import uvloop
 
 STATE = struct.Struct("=q?")
+FREE_BLOCKS, AVAILABLE_BLOCKS = 3, 4
+"""Places in the answer of statvfs."""
 SET_PARENT_DEATH_SIGNAL = 1
 
 
@@ -44,7 +46,7 @@ def follow_state(file: Path) -> None:
     """Make this process' wall clock and disk the machine's."""
     with file.open("rb") as opened:
         page = mmap.mmap(opened.fileno(), STATE.size, prot=mmap.PROT_READ)
-    true_ns, true_fallocate = time.time_ns, os.posix_fallocate
+    true_ns, true_fallocate, true_statvfs = time.time_ns, os.posix_fallocate, os.statvfs
 
     def time_ns() -> int:
         return true_ns() + int(STATE.unpack(page)[0])
@@ -54,9 +56,15 @@ def follow_state(file: Path) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         true_fallocate(descriptor, offset, length)
 
+    def statvfs(path: Any) -> os.statvfs_result:
+        fields = list(true_statvfs(path))
+        if STATE.unpack(page)[1]:
+            fields[FREE_BLOCKS] = fields[AVAILABLE_BLOCKS] = 0
+        return os.statvfs_result(fields)
+
     time.time_ns = time_ns
     time.time = lambda: time_ns() / 1e9
-    os.posix_fallocate = posix_fallocate
+    os.posix_fallocate, os.statvfs = posix_fallocate, statvfs
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

@@ -10,17 +10,19 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]  # has no annotatio
 
 from pyromq.spark.layout import Bytes, Longs
 
+BINARY = pa.binary()
 
-def gather(data: Bytes, starts: Longs, ends: Longs) -> pa.Array:
-    """The pieces [start, end) as a binary array."""
+
+def gather(data: Bytes, starts: Longs, ends: Longs, kind: pa.DataType = BINARY) -> pa.Array:
+    """The pieces [start, end) as binary values; as strings only if they are known to be UTF-8."""
     count = len(starts)
     if not count:
-        return pa.array([], pa.binary())
+        return pa.array([], kind)
     bounds = np.empty(2 * count, np.int32)
     bounds[0::2] = starts
     bounds[1::2] = ends
     wrapped = pa.Array.from_buffers(
-        pa.binary(), 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data))]
+        kind, 2 * count - 1, [None, pa.py_buffer(bounds), pa.py_buffer(np.ascontiguousarray(data))]
     )
     return wrapped.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32)))
 

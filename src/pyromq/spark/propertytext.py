@@ -36,8 +36,8 @@ class Properties:
         sound = (middle > starts) & (middle < ends - 1)
         starts, middle, ends = starts[sound], middle[sound], ends[sound]
         self._rows: Longs = np.searchsorted(bounds[1:], starts, side="right")
-        self._names = gather(data, starts, middle).cast(pa.string())
-        self._values = gather(data, middle + 1, ends).cast(pa.string())
+        self._names = gather(data, starts, middle, pa.string())
+        self._values = gather(data, middle + 1, ends, pa.string())
         encoded = self._names.dictionary_encode()
         self._codes: npt.NDArray[np.int32] = encoded.indices.to_numpy(zero_copy_only=False)
         self._known: list[str] = encoded.dictionary.to_pylist()

@@ -9,7 +9,9 @@ INTRO = """\
 
 `pyromq COMMAND --help` shows the same. `pyromq --install-completion` teaches your shell the names. Tools find the
 cluster by `-n`, else by `NAMESRV_ADDR`, else at `127.0.0.1:9876`; they print one line on standard error and end with
-code 1 when something failed, with code 2 when they were called wrongly."""
+code 1 when something failed, with code 2 when they were called wrongly. Credentials come from
+`$ROCKETMQ_HOME/conf/tools.yml` (`accessKey`, `secretKey`), as those of mqadmin, or from the file that
+`ROCKETMQ_CLIENT_KEYFILE` names."""
 
 NOTES = {
     "pyromq admin": "All take `-n` (`--namesrvAddr`), `--json`, and `--timeout` for the seconds of one request.",

@@ -34,7 +34,7 @@ class Fences:
         store = self._handlers[RequestCode.SEND_BATCH_MESSAGE]
 
         def checked(request: Command, connection: Connection) -> Outcome:
-            fence = request.ext.get(FIELD)
+            fence = request.field(FIELD)
             if fence is not None:
                 self.check(fence, request.header(SendMessageV2Header))
             return store(request, connection)

@@ -108,6 +108,13 @@ class Command(msgspec.Struct, eq=False, gc=False):
     def ext(self, fields: dict[str, str]) -> None:
         self.fields = fields
 
+    def field(self, name: str) -> str | None:
+        """One of the fields as text, without reading the others when it is not there. For plain names."""
+        fields = self.fields
+        if type(fields) is _Raw and f'"{name}"'.encode() not in bytes(fields):
+            return None
+        return self.ext.get(name)
+
     def header(self, cls: type[H]) -> H:
         """The typed header. Raises HeaderError, with field, header and code, when the fields do not fit."""
         fields = self.fields

@@ -261,3 +261,14 @@ def test_quick_and_general_json_of_a_send_agree() -> None:
 
 def test_required_false_is_not_missing() -> None:
     assert decode_header(NotificationResponseHeader, {"hasMsg": "false"}).has_msg is False
+
+
+@pytest.mark.parametrize("serialization", list(Serialization))
+def test_one_field_is_found_without_the_others(serialization: Serialization) -> None:
+    fields = {"a": "1", "b": '"c"'}
+    request = Command.request(RequestCode.GET_MAX_OFFSET, ext=fields, serialization=serialization)
+    (command,) = FrameReader().feed(encode(request))
+    assert command.field("d") is None
+    assert command.field("c") is None
+    assert command.field("b") == '"c"'
+    assert Command.request(RequestCode.GET_MAX_OFFSET).field("a") is None

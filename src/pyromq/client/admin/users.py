@@ -1,9 +1,12 @@
 """Users and access rules of brokers that check them (RocketMQ 5)."""
 
-from pyromq.client.admin.reach import Reaching, as_client_errors
+from pyromq.client.admin.reach import Reaching, Target, as_client_errors
+from pyromq.client.errors import BrokerError
+from pyromq.client.routes import MASTER_ID
 from pyromq.protocol.bodies import AclInfo, UserInfo
 from pyromq.protocol.bodies.base import decode_as
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
     AuthCreateAclHeader,
     AuthCreateUserHeader,
@@ -20,7 +23,10 @@ from pyromq.protocol.headers import (
 
 
 class UserMethods(Reaching):
-    """What `Admin` does with users and rules. Changes go to every master meant, questions to one broker."""
+    """What `Admin` does with users and rules. Questions go to one server (a broker, or any address).
+
+    Changes go to one server too, or to all brokers of a cluster and to the name servers: each keeps its own users.
+    """
 
     async def create_user(
         self,
@@ -107,8 +113,31 @@ class UserMethods(Reaching):
         self, code: RequestCode, header: Header, body: bytes, broker: str | None, cluster: str | None
     ) -> None:
         reach = self._reach()
-        await reach.each(
-            "changing users or rules",
-            await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, code, header, body=body),
-        )
+        targets = await reach.masters(broker=broker, cluster=cluster)
+        name_servers: list[Target] = []
+        if broker is None:
+            names = {target.name for target in targets}
+            slaves = [
+                Target(f"{data.broker_name} {number}", address)
+                for data in (await reach.cluster()).broker_addr_table.values()
+                for number, address in data.broker_addrs.items()
+                if data.broker_name in names and number != MASTER_ID
+            ]
+            name_servers = [Target(address, address) for address in reach.instance.name_servers.addresses]
+            targets = [*targets, *slaves, *name_servers]
+
+        async def one(target: Target) -> None:
+            if target not in name_servers:
+                await reach.ask(target, code, header, body=body)
+                return
+            try:
+                with as_client_errors(target.name):
+                    await reach.instance.invoke(
+                        target.address, Command.request(code, header, body=body), reach.timeout, broker=target.name
+                    )
+            except BrokerError as error:
+                # Apache's name servers know no users, and ours none unless they are told to.
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise
+
+        await reach.each("changing users or rules", targets, one)

@@ -51,7 +51,8 @@ def _tools_credentials(path: Path) -> dict[str, str]:
     try:
         found = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ClientError(f"credentials file {path} cannot be read: {error}") from error
+        # What the parser complains about quotes the line, which may hold the secret.
+        raise ClientError(f"credentials file {path} cannot be read: {type(error).__name__}") from None
     if not isinstance(found, dict):
         return {}
     names = {"accessKey": "access_key", "secretKey": "secret_key"}

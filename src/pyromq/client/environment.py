@@ -101,7 +101,8 @@ def environment_options(environ: Mapping[str, str]) -> dict[str, Any]:
         try:
             options[option] = parse(text)
         except (ValueError, msgspec.MsgspecError) as error:
-            raise ClientError(f"environment variable {variable}={text!r} cannot be read: {error}") from error
+            shown = "" if parse is _proxies else f"={text!r}"  # proxies have passwords
+            raise ClientError(f"environment variable {variable}{shown} cannot be read: {error}") from error
     if _boolean(environ.get("TLS_ENABLE", "")):
         options["tls"] = _tls(_tls_settings(environ))
     options.update(_credentials(environ))

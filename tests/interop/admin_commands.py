@@ -132,6 +132,7 @@ def workload(cluster: Cluster, run: MqAdmin, suffix: str) -> Iterator[dict[str, 
         ]
         inbox.wait(6)
         eventually("the offsets", lambda: _committed(admin) == [3, 3, 3, 3])
+        eventually("the index", lambda: _is_indexed(admin))
         yield {
             "broker": cluster.broker.address,
             "name": BROKER,
@@ -144,6 +145,14 @@ def workload(cluster: Cluster, run: MqAdmin, suffix: str) -> Iterator[dict[str, 
 def _has_queues(admin: Admin) -> bool:
     try:
         return len(admin.queues(TOPIC)) == 4
+    except ClientError:
+        return False
+
+
+def _is_indexed(admin: Admin) -> bool:
+    """Apache's broker enters keys a moment after it has acknowledged a message."""
+    try:
+        return bool(admin.query_message(TOPIC, "order-11"))
     except ClientError:
         return False
 

@@ -25,8 +25,8 @@ CANNOT = {
 }
 """What this client, or the package that wraps it, has not."""
 
-PROCESSES = 4
-"""The producers of a process share one instance of the client, so scenarios beside each other run in several."""
+AT_ONCE = 4
+"""Each scenario has a process of its own: the producers of one share one instance of the client."""
 
 
 @pytest.fixture(scope="module")
@@ -34,15 +34,15 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Outcome]:
     """What the drivers say."""
     folder = tmp_path_factory.mktemp("cpp")
     calm = [scenario for scenario in SUPPORTED if scenario not in DISTURBING]
-    with ours(folder) as cluster, ThreadPoolExecutor(PROCESSES) as pool:
+    with ours(folder) as cluster, ThreadPoolExecutor(AT_ONCE) as pool:
 
-        def run(scenarios: list[str]) -> dict[str, Outcome]:
-            return run_driver([*cpp_driver(), cluster.namesrv, *scenarios], cluster, folder)
+        def run(scenario: str) -> dict[str, Outcome]:
+            return run_driver([*cpp_driver(), cluster.namesrv, scenario], cluster, folder)
 
         outcomes: dict[str, Outcome] = {}
-        for some in pool.map(run, [calm[number::PROCESSES] for number in range(PROCESSES)]):
-            outcomes |= some
-        return outcomes | run(list(DISTURBING))
+        for outcome in [*pool.map(run, calm), *map(run, DISTURBING)]:
+            outcomes |= outcome
+        return outcomes
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)

@@ -491,9 +491,9 @@ def main() -> None:
             (SCENARIOS | SECURITY)[name](stage)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome
             fault = f"{type(error).__name__}: {error}"
-        stage.close()
         took = int((time.monotonic() - begin) * 1000)
         say({"scenario": name, "ok": not fault, "ms": took, "fault": fault})
+        stage.close()  # which now and then ends this process: the client interrupts threads that do not expect it
 
 
 if __name__ == "__main__":

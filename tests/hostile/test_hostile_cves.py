@@ -52,6 +52,20 @@ def test_cve_2019_17572_a_topic_name_never_becomes_a_path(tmp_path: Path) -> Non
                         if code in (RequestCode.CLEAN_UNUSED_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER):
                             ext["topic"] = ext[field]
                         await peer.call(server.broker_address, Command.request(code, ext=ext, body=b"x"), TIMEOUT)
+                for code in sorted(server.name_server.request_codes):
+                    for field in (
+                        "topic",
+                        "brokerName",
+                        "clusterName",
+                        "namespace",
+                        "key",
+                        "brokerAddr",
+                        "haServerAddr",
+                    ):
+                        ext = {"namespace": "n", "key": "k", "value": "v", "brokerId": "0", "topic": "t"}
+                        ext |= {"brokerName": "b", "clusterName": "c", "brokerAddr": "127.0.0.1:1", "haServerAddr": ""}
+                        ext[field] = name.encode("utf-8", "ignore").decode()
+                        await peer.call(server.namesrv_address, Command.request(code, ext=ext), TIMEOUT)
             await is_well(server, peer)
             grown = {name for name in tree(around) if name.startswith("data/consumequeue")} - before
             assert not [name for name in grown if "outside" in name or ".." in name]

@@ -24,7 +24,7 @@ def produce(namesrv: str) -> None:
     with Producer("example-devices", namesrv=namesrv) as producer:
         for number in range(60):
             tags = ("boot", "alarm", "report")[number % 3]
-            producer.send(Message("example-events", b"x" * number, tags=tags, keys=[f"device-{number % 7}"]))
+            producer.send(Message("example-events", b"x" * (number + 1), tags=tags, keys=[f"device-{number % 7}"]))
 
 
 def main(namesrv: str, folder: Path, spark: SparkSession | None = None) -> None:

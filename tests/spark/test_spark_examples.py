@@ -15,7 +15,7 @@ SAID = {
     "orders": ["111 messages, 10 repeated, 1 broken"],
     "sessions": ["7 clicks, 2 sessions are over"],
     "enrich": ["30 payments in, 30 out"],
-    "archive": ["alarm: 20 messages, 590 bytes", "boot: 20 messages, 570 bytes", "report: 20 messages, 610 bytes"],
+    "archive": ["alarm: 20 messages, 610 bytes", "boot: 20 messages, 590 bytes", "report: 20 messages, 630 bytes"],
     "replay": ["20 rows since yesterday"],
     "traces": ["group example-audit is 15 messages behind in 2 queues"],
 }

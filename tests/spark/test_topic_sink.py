@@ -182,6 +182,7 @@ def test_a_second_attempt_finds_the_sends_of_the_first(namesrv: str, topic: str)
 # SP-11
 def test_a_task_that_was_given_up_is_fenced_off(namesrv: str, topic: str) -> None:
     sink = once(namesrv, topic, sendBatchBytes="1024")
+    sink.raise_fence(QUERY)
     sink.prepare(QUERY)
     zombie = sink.open(Attempt(QUERY, 0, 0, 0, 7), arrow([]).schema)
     zombie.write(arrow(texts(0, 0)[:25]))
@@ -199,11 +200,14 @@ def test_a_task_that_was_given_up_is_fenced_off(namesrv: str, topic: str) -> Non
 # SP-11
 def test_tasks_of_a_driver_that_was_replaced_are_fenced_off(namesrv: str, topic: str) -> None:
     old = once(namesrv, topic)
+    old.raise_fence(QUERY)
     old.prepare(QUERY)
     zombie = old.open(Attempt(QUERY, 0, 0, 0, 900), arrow([]).schema)
     zombie.write(arrow(texts(0, 0)))
     new = once(namesrv, topic)
+    new.raise_fence(QUERY)
     new.prepare(QUERY)
+    new.prepare(QUERY)  # Spark may plan a batch more than once
     with pytest.raises(RefusedError, match="fenced off"):
         zombie.close()
     zombie.abort()

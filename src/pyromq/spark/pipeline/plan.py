@@ -50,6 +50,8 @@ class Plan(msgspec.Struct, kw_only=True):
     """Those of the message among them."""
     ids: dict[str, list[str]] = {}
     """By sink: the columns that make a row the same again."""
+    fences: dict[str, int] = {}
+    """By sink: the number of this run."""
     fast: bool = False
     """Whether the tasks that read write the files, too."""
     bounds: dict[str, str] = {}
@@ -186,5 +188,5 @@ def _make(plan: Plan, name: str, target: Target) -> Sink | None:
             shard=columns_of(target.shard),
             id=plan.ids.get(name, []),
         )
-        return TopicSink(topic_options(plan.definition, target), name=name, shape=shape)
+        return TopicSink(topic_options(plan.definition, target), name=name, shape=shape, fence=plan.fences.get(name))
     return None

@@ -22,13 +22,14 @@ from pyromq.spark.pipeline import definition as definitions
 from pyromq.spark.pipeline import rowsink, rowsource, stages
 from pyromq.spark.pipeline.definition import Definition, FormatTarget, ParquetTarget, TopicTarget
 from pyromq.spark.pipeline.faults import explain, is_transient
-from pyromq.spark.pipeline.plan import Plan, message_columns, source_options, text
+from pyromq.spark.pipeline.plan import Plan, make_sinks, message_columns, source_options, text
 from pyromq.spark.pipeline.progress import Progress, Totals, read_progress
 from pyromq.spark.pipeline.session import cores, settings, start_session
 from pyromq.spark.pipeline.state import Identity, State
 from pyromq.spark.pipeline.topics import ensure_topics
 from pyromq.spark.sink.layout import write_durably
 from pyromq.spark.sink.parquet import ParquetSink, check_columns
+from pyromq.spark.sink.topic import TopicSink
 
 POLL = 0.1
 FIRST_PAUSE = 1.0
@@ -141,8 +142,9 @@ class PipelineRun:
         if not plan.fast:
             rows = stages.apply(session, rows, self.definition, self._functions)
             plan.ids = stages.check_plan(rows, self.definition)
-            plan.save(self.state.plan)
             check_output(self.definition, rows)
+            plan.fences = raise_fences(plan)
+            plan.save(self.state.plan)
         writer = rows.writeStream.option("checkpointLocation", self.definition.checkpoint).queryName(
             self.definition.name
         )
@@ -151,7 +153,8 @@ class PipelineRun:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{round(self.definition.interval_seconds * 1000)} milliseconds")
-        if any(kind == "format" for _, kind, _ in self.definition.targets):
+        # Writers in Python know only the append mode, and formats of Spark's own need rows that are kept meanwhile.
+        if self.definition.mode != "append" or any(kind == "format" for _, kind, _ in self.definition.targets):
             writer = writer.foreachBatch(_foreign_batch(self.definition, self.state.plan))
         else:
             writer = writer.format(rowsink.NAME).option("plan", str(self.state.plan))
@@ -220,6 +223,17 @@ def make_plan(
         fast=files_only and plain and bounds is None,
         bounds=dict(bounds or {}),
     )
+
+
+def raise_fences(plan: Plan) -> dict[str, int]:
+    """Begin a run at every topic that must not get rows twice; returns its number there. Raises PyroMQError."""
+    numbers: dict[str, int] = {}
+    for sink in make_sinks(plan):
+        if isinstance(sink, TopicSink):
+            sink.raise_fence(plan.query)
+            if sink.fence is not None:
+                numbers[sink.name] = sink.fence
+    return numbers
 
 
 def check_output(definition: Definition, rows: DataFrame) -> None:

@@ -69,7 +69,7 @@ def commit_all(sinks: Sequence[Sink], query: str, batch: int, messages: Sequence
 
 class FanOutStreamWriter(DataSourceStreamArrowWriter):
     """For streams. Leaving the driver for the tasks (being pickled) is when sinks prepare a batch: Spark makes a
-    writer for the plan and another for the commit, and only the first travels."""
+    writer for the plan and another for the commit, and only the first travels. It may do so more than once."""
 
     def __init__(self, sinks: Sequence[Sink], query: str, report: Report | None = None) -> None:
         self._sinks = list(sinks)
@@ -79,7 +79,7 @@ class FanOutStreamWriter(DataSourceStreamArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         for sink in self._sinks:
             sink.prepare(self._query)
-        return {"_sinks": self._sinks, "_query": self._query, "_report": None}
+        return dict(self.__dict__)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskMessage:
         return TaskMessage([Fan(self._sinks, Attempt.current(self._query)).write_all(iterator)])
@@ -105,7 +105,7 @@ class FanOutBatchWriter(DataSourceArrowWriter):
     def __getstate__(self) -> dict[str, Any]:
         for sink in self._sinks:
             sink.prepare(self._query)
-        return {"_sinks": self._sinks, "_query": self._query, "_report": None, "_batch": self._batch}
+        return dict(self.__dict__)
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskMessage:
         return TaskMessage([Fan(self._sinks, Attempt.current(self._query)).write_all(iterator)])

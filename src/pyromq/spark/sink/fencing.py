@@ -1,7 +1,7 @@
 """Fences raised before a look at a topic, so that what an earlier attempt still sends is refused from then on.
 
-Two kinds, each the offset of a private group on the target queues: one for the whole sink, raised by the driver for
-each batch, and one for a partition, raised by a task that is not the first to write it. Every frame names the numbers
+Two kinds, each the offset of a private group on the target queues: one for the whole sink, raised when
+a run begins, and one for a partition, raised by a task that is not the first to write it. Every frame names the numbers
 that it was sent under. Brokers of PyroMQ refuse older numbers; Apache's store the offsets and take every frame.
 """
 

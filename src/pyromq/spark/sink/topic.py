@@ -43,14 +43,22 @@ class Prepared(msgspec.Struct, frozen=True):
     marks: Marks | None = None
     looked: dict[MessageQueue, int] = {}
     """Where the queues ended before the first task started."""
-    fence: int = 0
 
 
 class TopicSink:
     """Rows become messages; `shape` says how for a pipeline, without it the columns have the names of the options."""
 
-    def __init__(self, options: TopicSinkOptions, *, name: str = "topic", shape: RowShape | None = None) -> None:
+    def __init__(
+        self,
+        options: TopicSinkOptions,
+        *,
+        name: str = "topic",
+        shape: RowShape | None = None,
+        fence: int | None = None,
+    ) -> None:
         self.name = name
+        self.fence = fence
+        """Number of this run, where runs have one; see `raise_fence`."""
         self.options = options
         self.shape = shape
         self.prepared: Prepared | None = None
@@ -63,6 +71,13 @@ class TopicSink:
         """Who sends, as messages say it."""
         return f"{query}/{self.name}"
 
+    def raise_fence(self, query: str) -> None:
+        """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
+        if self.once and self.options.topic is not None:
+            with Wire(self.options) as wire:
+                target = find_target(wire, self.options.topic)
+                self.fence = raise_fence(wire, target, stem_of(query, self.name))
+
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
         if self.options.topic is None:
@@ -72,10 +87,8 @@ class TopicSink:
             if not self.once:
                 self.prepared = Prepared(target)
                 return
-            # First the fence, then the look: nothing of an earlier attempt may come in between.
-            fence = raise_fence(wire, target, stem_of(query, self.name))
             marks = read_marks(wire, target, groups(wire, query, self.name))
-            self.prepared = Prepared(target, marks, max_offsets(wire, target), fence)
+            self.prepared = Prepared(target, marks, max_offsets(wire, target))
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
         if self.shape is None:
@@ -186,18 +199,19 @@ class TopicTask:
 
     def _make_sender(self) -> FrameSender:
         options = self._sink.options
-        if not self._sink.once or self._prepared is None:
+        if not self._sink.once:
             return FrameSender(self._wire, options)
-        fence = fence_field(self._wire, self._stem, self._prepared.fence, self._attempt)
+        number = self._sink.fence
+        fence = None if number is None else fence_field(self._wire, self._stem, number, self._attempt)
         return FrameSender(self._wire, options, recheck=self._stored_since, fence=fence)
 
     def _stored_since_look(self, queue: MessageQueue) -> set[str]:
         """What came into a queue between the driver's look and this task's first message for it."""
         known = self._known.get(queue)
         if known is None:
-            if self._attempt.number and self._prepared is not None:
-                prepared = self._prepared
-                raise_task_fence(self._wire, prepared.target, queue, self._stem, prepared.fence, self._attempt)
+            prepared, number = self._prepared, self._sink.fence
+            if self._attempt.number and number is not None and prepared is not None:
+                raise_task_fence(self._wire, prepared.target, queue, self._stem, number, self._attempt)
             known = self._known[queue] = self._stored_since(queue)
         return known
 

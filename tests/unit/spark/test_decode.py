@@ -23,6 +23,7 @@ from pyromq.spark.layout import walk
 ALL = RowSpec(tuple(COLUMNS))
 HOSTS = st.sampled_from([Host("127.0.0.1", 10911), Host("10.2.3.4", 1), Host("::1", 9), Host("fe80::1:2", 65535)])
 LONG = st.integers(-(2**63), 2**63 - 1)
+OFFSET = st.integers(-(2**62), 2**62)
 INT = st.integers(-(2**31), 2**31 - 1)
 NAMES = st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "a", "größe", "x" * 40])
 # Raw text: repeated names, empty values, missing separators, bytes that are not UTF-8.
@@ -53,7 +54,7 @@ def records(draw: st.DrawFn) -> bytes:
         body,
         draw(RAW_PROPERTIES),
         draw(INT),
-        draw(LONG),
+        draw(OFFSET),
         draw(LONG),
         draw(LONG),
         pack_host(draw(HOSTS)),

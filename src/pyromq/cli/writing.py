@@ -10,6 +10,7 @@ from typing import BinaryIO
 import msgspec
 
 from pyromq.cli.messageform import MessageForm
+from pyromq.cli.plaintext import printable
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import ReceivedMessage
 
@@ -24,18 +25,23 @@ class Format(StrEnum):
 
 
 class Writer:
-    """Writes each message at once. `close` ends a JSON list; a stream that is not ours is left open."""
+    """Writes each message at once. `close` ends a JSON list; a stream that is not ours is left open.
+
+    On a terminal, control characters in what others sent are shown as escapes, unless the format is raw.
+    """
 
     def __init__(self, stream: BinaryIO, form: Format, template: str | None = None) -> None:
         self._stream = stream
         self._json = form is Format.JSON and template is None
         self._render = _template(template) if template is not None else _FORMS[form]
+        self._harmless = stream.isatty() and (form is not Format.RAW or template is not None)
         self.written = 0
 
     def write(self, message: ReceivedMessage) -> None:
         if self._json:
             self._stream.write(b"[\n" if not self.written else b",\n")
-        self._stream.write(self._render(message))
+        text = self._render(message)
+        self._stream.write(_harmless(text) if self._harmless else text)
         self._stream.flush()
         self.written += 1
 
@@ -66,6 +72,10 @@ class FolderWriter:
 
     def close(self) -> None:
         pass
+
+
+def _harmless(text: bytes) -> bytes:
+    return printable(text.decode("utf-8", "backslashreplace")).encode()
 
 
 def _json(message: ReceivedMessage) -> bytes:

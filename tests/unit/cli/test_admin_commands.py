@@ -62,6 +62,11 @@ def test_names_may_be_written_in_any_case() -> None:
     assert CliRunner().invoke(app, ["TOPICLIST", "-h"]).exit_code == 0
 
 
+def test_choices_may_be_written_in_any_case() -> None:
+    context = ENTRIES["updateTopic"].build().make_context("updateTopic", ["-t", "x", "-c", "c", "-o", "TRUE"])
+    assert bool(context.params["order"]) is True
+
+
 def test_what_does_not_apply_says_why() -> None:
     done = CliRunner().invoke(app, ["electmaster", "-a", "x"])
     assert done.exit_code == 2

@@ -138,6 +138,22 @@ def test_templates() -> None:
             Writer(io.BytesIO(), Format.LINES, wrong)
 
 
+def test_a_terminal_is_not_driven_by_what_others_sent() -> None:
+    class Terminal(io.BytesIO):
+        def isatty(self) -> bool:
+            return True
+
+    evil = stored("\x1b]0;owned\x07 ünïcode\n".encode() + b"\xff")
+    for form, template, written in (
+        (Format.LINES, None, "\\x1b]0;owned\\x07 ünïcode\n\\xff\n".encode()),
+        (Format.RAW, None, evil.body),
+        (Format.RAW, "%s", "\\x1b]0;owned\\x07 ünïcode\n\\xff".encode()),
+    ):
+        screen = Terminal()
+        Writer(screen, form, template).write(evil)
+        assert screen.getvalue() == written
+
+
 def test_a_file_a_message(tmp_path: Path) -> None:
     folder = tmp_path / "new" / "folder"
     writer = FolderWriter(folder, Format.LINES)

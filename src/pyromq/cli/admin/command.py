@@ -85,7 +85,11 @@ class Entry:
             epilog=f"Example: pyromq admin {self.name} {self.example}".rstrip(),
             context_settings={"help_option_names": ["-h", "--help"]},
         )(_callback(self.function, self.accepted))
-        return typer.main.get_command(app)
+        command = typer.main.get_command(app)
+        for parameter in command.params:
+            if hasattr(parameter.type, "case_sensitive"):
+                parameter.type.case_sensitive = False  # Java's true and TRUE are the same
+        return command
 
 
 @dataclass(slots=True)

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
+from pyromq.store import DiskFullError
+
 log = logging.getLogger(__name__)
 
 
@@ -44,7 +46,7 @@ class Timers:
                 if inspect.isawaitable(outcome):
                     await outcome
                 failing = False
-            except OSError as error:
+            except (OSError, DiskFullError) as error:
                 # Once per streak: a full disk would otherwise fill the log as well.
                 if not failing:
                     name = getattr(work, "__qualname__", work)

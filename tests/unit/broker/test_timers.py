@@ -8,6 +8,7 @@ import os
 import pytest
 
 from pyromq.broker.timers import Timers
+from pyromq.store import DiskFullError
 
 
 class Save:
@@ -30,9 +31,11 @@ async def repeated(*errors: Exception) -> None:
     await timers.stop()
 
 
-async def test_a_full_disk_is_said_once_and_without_a_trace(caplog: pytest.LogCaptureFixture) -> None:
-    full = [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) for _ in range(3)]
-    await repeated(*full)
+@pytest.mark.parametrize(
+    "full", [OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), DiskFullError("No space left on device for the wheel")]
+)
+async def test_a_full_disk_is_said_once_and_without_a_trace(caplog: pytest.LogCaptureFixture, full: Exception) -> None:
+    await repeated(full, full, full)
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert record.exc_info is None

@@ -16,6 +16,7 @@ from pyromq.broker.replication.wire import BLOCK_HEAD, Reports
 from pyromq.protocol.bodies import HARuntimeInfo
 from pyromq.protocol.errors import FrameError
 from pyromq.remoting import Address, ServerTls
+from pyromq.remoting.address import peer_address
 from pyromq.remoting.listening import Listener
 from pyromq.store import Dispatch, MessageStore
 
@@ -37,11 +38,12 @@ class _Session(asyncio.Protocol):
         self._again = False
         self._transport: asyncio.Transport | None = None
         self.follower: Follower
+        self.peer: Address
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        peer = transport.get_extra_info("peername") or ("?", 0)
-        self.follower = self._port.follower(f"{peer[0]}:{peer[1]}")
+        self.peer = peer_address(transport.get_extra_info("peername"))
+        self.follower = self._port.follower(str(self.peer))
         self._transport.set_write_buffer_limits(high=WRITE_BUFFER)
         if not self._port.admit(self):
             self._transport.abort()
@@ -127,6 +129,7 @@ class ReplicationPort:
         """Whether slaves from an address are welcome."""
         self._listener: Listener | None = None
         self._sessions: set[_Session] = set()
+        self._refused = ("", "")
         self._listening_to_store = False
         self._pushing = False
 
@@ -187,15 +190,18 @@ class ReplicationPort:
         return Follower(peer, self._source, self.clock())
 
     def admit(self, session: _Session) -> bool:
-        host = session.follower.peer.rpartition(":")[0]
-        if not self.may_follow(host):
-            log.warning("%s is no known slave: its connection to the replication port is refused", host)
-            return False
-        if len(self._sessions) >= MAX_CONNECTIONS:
-            log.warning("%d connections to the replication port: %s is refused", MAX_CONNECTIONS, session.follower.peer)
-            return False
-        self._sessions.add(session)
-        return True
+        reason = ""
+        if not self.may_follow(session.peer.host):
+            reason = "no signed request of a slave came from there"
+        elif len(self._sessions) >= MAX_CONNECTIONS:
+            reason = f"there are {MAX_CONNECTIONS} connections already"
+        else:
+            self._sessions.add(session)
+        if reason and self._refused != (session.peer.host, reason):
+            # Once for a run of refusals: who is refused tries again and again.
+            log.warning("the replication port refuses %s: %s", session.peer, reason)
+        self._refused = (session.peer.host, reason)
+        return not reason
 
     def leave(self, session: _Session) -> None:
         self._sessions.discard(session)

@@ -48,10 +48,10 @@ CLUSTER = "DefaultCluster"
 @contextmanager
 def our_authenticated(folder: Path) -> Iterator[Cluster]:
     """Our name server and broker, both of which know their users."""
-    properties = AUTHENTICATION | {"authConfigPath": str(folder / "auth")}
+    mine, yours = ({"authConfigPath": str(folder / name / "auth")} for name in ("namesrv", "broker"))
     with (
-        our_name_server(folder / "namesrv", **properties) as name_server,
-        our_broker(folder / "broker", name_server.address, **properties) as broker,
+        our_name_server(folder / "namesrv", **AUTHENTICATION, **mine) as name_server,
+        our_broker(folder / "broker", name_server.address, **AUTHENTICATION, **yours) as broker,
     ):
         yield _with_users(name_server, broker)
 

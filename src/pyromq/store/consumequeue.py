@@ -68,6 +68,11 @@ class ConsumeQueue:
         """The offset with which the first file begins; at most `min_offset`."""
         return self._files.first // ENTRY_SIZE
 
+    @property
+    def unwritten(self) -> int:
+        """Bytes that are in memory only."""
+        return (self.max_offset - self._written) * ENTRY_SIZE
+
     def append(self, queue_offset: int, physical_offset: int, size: int, tags_code: int) -> bool:
         """Enter a record; True when its entry is in place, also if it was already.
 

@@ -24,6 +24,7 @@ class ConsumeQueues:
         self._least = config.flush_consume_queue_least_pages * _PAGE
         self._descriptors = Descriptors(config.max_open_queue_files)
         self._queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._in_turn: Iterator[ConsumeQueue] = iter(())
         self.whole = True
         """Whether all files were there; if not, the whole log has to be entered again."""
 
@@ -105,7 +106,7 @@ class ConsumeQueues:
         return len(keys)
 
     def prepare_flush(self, thorough: bool) -> Callable[[], None]:
-        """Hand all entries to the files, and return the work that puts them on disk, which may run in another thread.
+        """Hand entries to the files, and return the work that puts them on disk, which may run in another thread.
 
         Thorough means all queues, otherwise those with enough to write. Finish one work before preparing the next.
         Raises DiskFullError, the work OSError; prepare again later then.
@@ -113,8 +114,8 @@ class ConsumeQueues:
         taken: list[tuple[ConsumeQueue, set[str]]] = []
         try:
             for queue in self._queues.values():
-                queue.write_out()
-                if thorough or queue.unsynced >= self._least:
+                if thorough or queue.unwritten + queue.unsynced >= self._least:
+                    queue.write_out()
                     taken.append((queue, queue.take_touched()))
         except BaseException:
             _give_back(taken)
@@ -128,6 +129,18 @@ class ConsumeQueues:
                 raise
 
         return sync
+
+    def write_some(self, count: int) -> None:
+        """Hand the entries of a few queues to the files, of others each time. Raises DiskFullError.
+
+        So a thorough flush, which keeps everybody waiting, finds most files made and little to write.
+        """
+        for _ in range(count):
+            queue = next(self._in_turn, None)
+            if queue is None:
+                self._in_turn = iter(self)
+                return
+            queue.write_out()
 
     def flush(self, thorough: bool = True) -> None:
         """Write and sync now."""

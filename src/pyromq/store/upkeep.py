@@ -24,6 +24,8 @@ from pyromq.store.walk import Walker
 log = logging.getLogger(__name__)
 
 _SECOND = 1_000
+WRITTEN_PER_TICK = 16
+"""Queues whose entries go to their files in a tick in which nothing else is done about them."""
 
 
 class Upkeep:
@@ -81,6 +83,8 @@ class Upkeep:
             self.save_soon()
         elif self._is_due("flush", now, self._config.flush_interval_consume_queue) and self._idle():
             self._guarded(self._flush_queues)
+        else:
+            self._guarded(self._write_some)
         if self._is_due("clean", now, self._config.clean_resource_interval):
             self._clean()
 
@@ -98,6 +102,9 @@ class Upkeep:
 
     def _flush_queues(self) -> None:
         self._submit(self._queues.prepare_flush(thorough=False))
+
+    def _write_some(self) -> None:
+        self._queues.write_some(WRITTEN_PER_TICK)
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._flushing = self._worker.submit(self._guarded, work)

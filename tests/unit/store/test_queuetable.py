@@ -165,3 +165,36 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
     queues.close()
     (tmp_path / "consumequeue" / "T" / "0" / f"{200:020d}").unlink()
     assert not reopen(tmp_path).whole
+
+
+def test_a_flush_that_is_not_thorough_leaves_queues_with_little_in_memory(tmp_path: Path) -> None:
+    queues = make(tmp_path)
+    busy, idle = queues.get_or_create("T", 0), queues.get_or_create("T", 1)
+    for number in range(500):
+        busy.append(number, number * 10, 10, 0)
+    idle.append(0, 5_000, 10, 0)
+    queues.flush(thorough=False)
+    assert (busy.unwritten, busy.unsynced) == (0, 0)
+    assert idle.unwritten == 20
+    assert not (tmp_path / "consumequeue" / "T" / "1").exists()
+    queues.flush()
+    assert idle.unwritten == 0
+    queues.close()
+
+
+def test_queues_are_written_in_turn(tmp_path: Path) -> None:
+    queues = make(tmp_path)
+    table = [queues.get_or_create("T", number) for number in range(5)]
+    for number, queue in enumerate(table):
+        queue.append(0, number * 10, 10, 0)
+    queues.write_some(2)  # finds out who there is
+    for expected in (3, 1, 0):
+        queues.write_some(2)
+        assert sum(queue.unwritten > 0 for queue in table) == expected
+    queues.delete("T", 0)
+    table[1].append(1, 100, 10, 0)
+    for _ in range(4):
+        queues.write_some(2)
+    assert not table[1].unwritten
+    assert not (tmp_path / "consumequeue" / "T" / "0").exists()
+    queues.close()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0
+GATE_TICK = 1.0
 
 
 def wall_clock() -> int:
@@ -51,6 +52,7 @@ class NameServer:
         self._address: Address | None = None
         self._notifier: MemberNotifier | None = None
         self._scan_timer: asyncio.TimerHandle | None = None
+        self._gate_timer: asyncio.TimerHandle | None = None
         self.gate: Gate | None = None
 
     @property
@@ -92,15 +94,18 @@ class NameServer:
         self._server = server
         self._notifier = MemberNotifier(Client(tls=config.client_tls(), hooks=config.signing()))
         self._schedule_scan()
+        if self.gate is not None:
+            self._look_for_users(self.gate)
         log.info("name server listens on %s", self._address)
 
     async def stop(self) -> None:
         """Answer what was accepted, close all connections. Does nothing when not started."""
         server, self._server = self._server, None
         notifier, self._notifier = self._notifier, None
-        if self._scan_timer is not None:
-            self._scan_timer.cancel()
-            self._scan_timer = None
+        for timer in (self._scan_timer, self._gate_timer):
+            if timer is not None:
+                timer.cancel()
+        self._scan_timer = self._gate_timer = None
         if notifier is not None:
             await notifier.close()
         if server is not None:
@@ -137,10 +142,12 @@ class NameServer:
         interval = self.config.scan_not_active_broker_interval / 1000
         self._scan_timer = asyncio.get_running_loop().call_later(interval, self._on_scan_timer)
 
+    def _look_for_users(self, gate: "Gate") -> None:
+        gate.tick()
+        self._gate_timer = asyncio.get_running_loop().call_later(GATE_TICK, self._look_for_users, gate)
+
     def _on_scan_timer(self) -> None:
         try:
             self.scan()
-            if self.gate is not None:
-                self.gate.tick()
         finally:
             self._schedule_scan()

@@ -71,7 +71,7 @@ def test_others_cannot_send(tmp_path: Path, credentials: Credentials | None) -> 
     run(scenario())
 
 
-def test_a_disabled_user_and_a_changed_rule_count_at_once(tmp_path: Path) -> None:
+def test_a_disabled_user_and_a_changed_rule_count_soon(tmp_path: Path) -> None:
     users(tmp_path, **RULES)
 
     async def scenario() -> None:

@@ -167,11 +167,6 @@ class Definition(_Part):
         """Of a continuous pipeline."""
         return parse_seconds(self.trigger.removeprefix("every"))
 
-    @property
-    def is_stateless(self) -> bool:
-        """Whether no step declared here keeps state; transforms may all the same."""
-        return self.dedup is None
-
 
 def kinds(entry: SinkEntry) -> Iterator[tuple[str, Target]]:
     """The kinds of a sink that are set."""

@@ -15,6 +15,7 @@ from pyromq.spark.pipeline.plan import text
 
 OLDEST_JAVA = 17
 LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+QUIET = Path(__file__).with_name("log4j2.properties")
 
 
 class SessionError(SparkError):
@@ -54,6 +55,7 @@ def settings(definition: Definition, shuffle_partitions: int) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
     }
     if "://" not in definition.checkpoint or definition.checkpoint.startswith("file:"):
         wanted["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_CHECKPOINTS
@@ -77,5 +79,5 @@ def start_session(definition: Definition, shuffle_partitions: int) -> SparkSessi
             continue
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    session.sparkContext.setLogLevel("FATAL")  # Spark takes a session without a program file for a shell and says more
     return session

@@ -47,6 +47,7 @@ class AccessStore:
         self._path = folder / "users.json"
         self._lock_path = folder / "users.lock"
         self._seal = Seal(folder / "users.key")
+        self._sealed: dict[str, tuple[str, str]] = {}
         self._seen: tuple[int, ...] = ()
         self.access = Access()
         self.refresh()
@@ -160,7 +161,7 @@ class AccessStore:
             rules = access.rules.get(user.name, Rules())
             stored = _StoredUser(
                 name=user.name,
-                secret=self._seal.close(user.secret),
+                secret=self._close(user.name, user.secret),
                 type=user.type,
                 status=user.status,
                 sources=[each.text for each in user.sources],
@@ -169,6 +170,21 @@ class AccessStore:
             )
             users.append(stored)
         return msgspec.json.format(msgspec.json.encode(_StoredAccess(users)), indent=2)
+
+    def _close(self, name: str, secret: str) -> str:
+        """The sealed form of a user's secret; the one it has as long as that does not change."""
+        known, sealed = self._sealed.get(name, ("", ""))
+        if known != secret:
+            sealed = self._seal.close(secret)
+            self._sealed[name] = (secret, sealed)
+        return sealed
+
+    def _open(self, name: str, sealed: str) -> str:
+        secret, known = self._sealed.get(name, ("", ""))
+        if known != sealed:
+            secret = self._seal.open(sealed)
+            self._sealed[name] = (secret, sealed)
+        return secret
 
     def _read(self) -> Access:
         try:
@@ -181,7 +197,7 @@ class AccessStore:
             raise AuthError(f"cannot read the users in {self._path}: {error}") from error
         users = {
             each.name: User(
-                each.name, self._seal.open(each.secret), each.type, each.status, parse_sources(each.sources)
+                each.name, self._open(each.name, each.secret), each.type, each.status, parse_sources(each.sources)
             )
             for each in stored.users
         }

@@ -79,7 +79,7 @@ def _info(entry: Entry) -> AclEntry:
         resource=str(entry.resource),
         actions=action_names(entry.actions),
         decision=entry.decision,
-        source_ips=[each.text for each in entry.sources],
+        source_ips=[each.text for each in entry.sources] or None,
     )
 
 
@@ -96,7 +96,7 @@ def _entry(info: AclEntry) -> Entry:
         Resource.parse(info.resource or ""),
         parse_actions(info.actions),
         parse_decision(info.decision),
-        parse_sources(info.source_ips),
+        parse_sources(info.source_ips or ()),
     )
 
 

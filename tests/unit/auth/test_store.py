@@ -43,6 +43,20 @@ def test_secrets_are_sealed_and_files_private(store: AccessStore, tmp_path: Path
     assert AccessStore(tmp_path).access.users["alice"].secret == "changed-secret"  # noqa: S105 - of a test
 
 
+def test_only_what_changes_is_sealed_anew(store: AccessStore, tmp_path: Path) -> None:
+    def sealed() -> list[str]:
+        return [line for line in (tmp_path / "users.json").read_text().splitlines() if '"secret"' in line]
+
+    before = sealed()
+    store.create_user(User("bob", SECRET))
+    assert sealed()[0] == before[0]
+    store.update_user("alice", secret="changed-secret")  # noqa: S106 - of a test
+    assert sealed()[0] != before[0]
+    store.delete_user("alice")
+    store.create_user(User("alice", SECRET))
+    assert AccessStore(tmp_path).access == store.access
+
+
 def test_secrets_do_not_show_in_reprs(store: AccessStore) -> None:
     assert SECRET not in repr(store.access)
 

@@ -21,12 +21,12 @@ class UserInfo(Body):
 
 
 class AclEntry(Body):
-    """Who comes from `source_ips` may, or may not, do `actions` on `resource` (`Topic:t*`)."""
+    """Who comes from `source_ips`, or anybody, may, or may not, do `actions` on `resource` (`Topic:t*`)."""
 
     actions: list[str] = field(default_factory=list)
     decision: str | None = None
     resource: str | None = None
-    source_ips: list[str] = field(default_factory=list)
+    source_ips: list[str] | None = None
 
 
 class AclPolicy(Body):

@@ -6,7 +6,7 @@ As in `admin_commands`, they run in this order against Apache's broker and ours.
 ACCESS_COMMANDS = (
     "createUser -b {broker} -u dave -p dave-secret-1 -t Normal",
     "createUser -c DefaultCluster -u erin -p erin-secret-1",
-    "createUser -b {broker} -u dave -p dave-secret-1", "getUser -b {broker} -u dave", "listUser -b {broker}",
+    "createUser -b {broker} -u dave -p third-secret-1", "getUser -b {broker} -u dave", "listUser -b {broker}",
     "listUser -b {broker} -f da", "updateUser -b {broker} -u dave -s disable", "getUser -b {broker} -u dave",
     "updateUser -b {broker} -u dave -p other-secret-1", "updateUser -b {broker} -u dave -t Super",
     "getUser -c DefaultCluster -u dave",

@@ -42,7 +42,14 @@ Listener = Callable[[Progress], None]
 
 
 class PipelineFailedError(SparkError):
-    """The query ended with a failure that another try does not heal."""
+    """The query could not be started, or ended with a failure that another try does not heal."""
+
+    @classmethod
+    def of(cls, error: PySparkException) -> "PipelineFailedError":
+        """What Spark says, in a sentence."""
+        made = cls(explain(str(error)))
+        made.retryable = is_transient(str(error))
+        return made
 
 
 class PipelineRun:
@@ -161,7 +168,7 @@ class PipelineRun:
         try:
             return writer.start()
         except PySparkException as error:
-            raise PipelineFailedError(explain(str(error))) from error
+            raise PipelineFailedError.of(error) from error
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends. Raises StreamingQueryException."""
@@ -259,7 +266,7 @@ def open_stream(session: SparkSession, plan: Path) -> DataFrame:
     try:
         return session.readStream.format(rowsource.NAME).option("plan", str(plan)).load()
     except PySparkException as error:
-        raise PipelineFailedError(explain(str(error))) from error
+        raise PipelineFailedError.of(error) from error
 
 
 def _foreign_batch(definition: Definition, plan: Path) -> Callable[[DataFrame, int], None]:

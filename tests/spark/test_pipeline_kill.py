@@ -28,7 +28,7 @@ from tests.spark.crashing import COUNTER, INSTANT, INSTANTS
 ROOT = Path(__file__).resolve().parents[2]
 MESSAGES = 360
 BOUND = 900.0
-SHORT = 4
+SHORT = 3
 """Kills of the short version."""
 
 PIPELINE = """

@@ -4,22 +4,28 @@ from pyromq.auth import plainacl
 from pyromq.auth.access import User
 from pyromq.auth.directory import Directory
 from pyromq.auth.errors import AuthError
+from pyromq.auth.needs import Scene
 from pyromq.auth.requests import Changing, answering
 from pyromq.auth.rules import Action, Decision, Entry, Kind, Pattern, PolicyType, Rules
 from pyromq.auth.store import AccessStore
 from pyromq.protocol.bodies import PlainAccount, PlainAccounts
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import DeleteAclConfigHeader, UpdateAndCreateAclConfigHeader
+from pyromq.protocol.headers import (
+    DeleteAclConfigHeader,
+    GetBrokerClusterAclInfoResponseHeader,
+    UpdateAndCreateAclConfigHeader,
+)
 from pyromq.remoting import Handler
 
 
 class AccountRequests:
     """Handlers of one server."""
 
-    def __init__(self, directory: Directory, store: AccessStore) -> None:
+    def __init__(self, directory: Directory, store: AccessStore, scene: Scene) -> None:
         self._directory = directory
         self._store = store
+        self._scene = scene
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -29,6 +35,7 @@ class AccountRequests:
             RequestCode.DELETE_ACL_CONFIG: changing(self._delete),
             RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: answering(self._white_list),
             RequestCode.GET_BROKER_CLUSTER_ACL_CONFIG: answering(self._all),
+            RequestCode.GET_BROKER_CLUSTER_ACL_INFO: answering(self._version),
         }
 
     def _put(self, request: Command) -> Command:
@@ -60,6 +67,17 @@ class AccountRequests:
         access = self._directory.access
         accounts = [_account(user, access.rules.get(name, Rules())) for name, user in sorted(access.users.items())]
         return request.reply(body=PlainAccounts(plain_access_configs=accounts).encode())
+
+    def _version(self, request: Command) -> Command:
+        version = self._directory.version.encode().decode()
+        header = GetBrokerClusterAclInfoResponseHeader(
+            version=version,
+            all_acl_file_version=f'{{"users.json":{version}}}',
+            broker_name=self._scene.name,
+            broker_addr=self._scene.address(),
+            cluster_name=self._scene.cluster,
+        )
+        return request.reply(header=header)
 
 
 def _account(user: User, rules: Rules) -> PlainAccount:

@@ -4,11 +4,13 @@ Invariant: a source that cannot be read any more keeps what it said last; nobody
 """
 
 import logging
+import time
 
 from pyromq.auth.access import Access, Credentials, User, UserType
 from pyromq.auth.errors import AuthError
 from pyromq.auth.plainacl import PlainAcl
 from pyromq.auth.store import AccessStore
+from pyromq.protocol.bodies import DataVersion
 
 log = logging.getLogger(__name__)
 
@@ -29,6 +31,7 @@ class Directory:
             user = User(inner.access_key, inner.secret_key, UserType.SUPER)
             self._inner = Access({user.name: user})
         self._failing = ""
+        self.version = DataVersion()
         self.access = Access()
         self.merge()
 
@@ -56,3 +59,4 @@ class Directory:
         """Make the picture anew; what the store says comes before `plain_acl.yml`."""
         plain = self.plain.access if self.plain is not None else Access()
         self.access = self._inner.over(self.store.access.over(plain))
+        self.version = DataVersion(counter=self.version.counter + 1, timestamp=time.time_ns() // 1_000_000)

@@ -41,9 +41,9 @@ class Gate:
         directory = self.directory
         if directory is None:
             return {}
-        return (
-            UserRequests(directory, directory.store).handlers() | AccountRequests(directory, directory.store).handlers()
-        )
+        store = directory.store
+        accounts = AccountRequests(directory, store, self._scene)
+        return UserRequests(directory, store).handlers() | accounts.handlers()
 
     def tick(self) -> None:
         """Take in users and rules that changed on disk."""

@@ -3,13 +3,15 @@
 Read from `request.ext`, which the typed header of the handler is made of afterwards, so both see the same values.
 A retry or dead-letter topic belongs to its group. Topics in which the broker keeps messages of all others are a matter
 of the cluster. Requests that name a stored message by its place are about the topic that message belongs to.
+
+The docstring of each function that reads a request is its line on the reference page.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from pyromq.auth.rules import Action, Kind
+from pyromq.auth.rules import Action, Kind, action_names
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     BatchAckBody,
@@ -50,10 +52,13 @@ class Scene:
     """What is known about the server that was asked.
 
     `topic_at` gives the topic that the stored message at a place in the log belongs to, None when there is none.
+    `name` and `address` are the broker's.
     """
 
     cluster: str
     topic_at: Callable[[int], str | None] = lambda _offset: None
+    name: str = ""
+    address: Callable[[], str] = lambda: ""
 
 
 Needs = Callable[[Command, Scene], Iterable[Need]]
@@ -74,6 +79,14 @@ _OF_GROUPS = (names.RETRY_PREFIX, names.DLQ_PREFIX)
 _HOLDING = names.FORBIDDEN_TOPICS - {names.SELF_TEST_TOPIC, names.OFFSET_MOVED_TOPIC}
 
 
+_WHICH = {"srcGroup": " to copy from", "destGroup": " to copy to"}
+
+
+def _told(needs: Needs, actions: Action, what: str) -> Needs:
+    needs.__doc__ = f"{' or '.join(action_names(actions))} on {what}"
+    return needs
+
+
 def topic(actions: Action, field: str = "topic", *, optional: bool = False) -> Needs:
     """The topic in a field."""
     wanted = actions.value
@@ -82,7 +95,7 @@ def topic(actions: Action, field: str = "topic", *, optional: bool = False) -> N
         name = request.ext.get(field, "")
         return () if optional and not name else (topic_need(name, wanted, scene),)
 
-    return needs
+    return _told(needs, actions, "the topic" + (", if one is given" if optional else ""))
 
 
 def group(actions: Action, field: str = "consumerGroup", *, optional: bool = False) -> Needs:
@@ -93,7 +106,7 @@ def group(actions: Action, field: str = "consumerGroup", *, optional: bool = Fal
         name = request.ext.get(field, "")
         return () if optional and not name else (Need(GROUP, name, wanted),)
 
-    return needs
+    return _told(needs, actions, f"the group{_WHICH.get(field, '')}" + (", if one is given" if optional else ""))
 
 
 def cluster(actions: Action, field: str = "") -> Needs:
@@ -103,7 +116,7 @@ def cluster(actions: Action, field: str = "") -> Needs:
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
         return (Need(CLUSTER, request.ext.get(field, "") if field else scene.cluster, wanted),)
 
-    return needs
+    return _told(needs, actions, "the cluster")
 
 
 def filters(field: str = "topic") -> Needs:
@@ -112,7 +125,7 @@ def filters(field: str = "topic") -> Needs:
     def needs(request: Command, _scene: Scene) -> Iterable[Need]:
         return (Need(FILTER, request.ext.get(field, ""), CREATE),)
 
-    return needs
+    return _told(needs, Action.CREATE, "the topic's filters")
 
 
 def message_at(actions: Action, offset: Callable[[Command], int]) -> Needs:
@@ -123,7 +136,7 @@ def message_at(actions: Action, offset: Callable[[Command], int]) -> Needs:
         found = scene.topic_at(offset(request))
         return () if found is None else (topic_need(found, wanted, scene),)
 
-    return needs
+    return _told(needs, actions, "the topic of the message")
 
 
 def message_id(actions: Action, field: str = "msgId") -> Needs:
@@ -138,11 +151,11 @@ def message_id(actions: Action, field: str = "msgId") -> Needs:
         found = scene.topic_at(offset)
         return () if found is None else (topic_need(found, wanted, scene),)
 
-    return needs
+    return _told(needs, actions, "the topic of the message")
 
 
 def recall_handle(request: Command, scene: Scene) -> Iterable[Need]:
-    """The topic in the handle, which need not be the one beside it."""
+    """Pub on the topic in the handle"""
     try:
         handle = decode_recall_handle(request.ext.get("recallHandle", ""))
     except ProtocolError:
@@ -151,7 +164,7 @@ def recall_handle(request: Command, scene: Scene) -> Iterable[Need]:
 
 
 def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
-    """The groups a client consumes for and what they subscribe to. Producers need nothing until they send."""
+    """Sub on the consumer groups and their topics"""
     for consumer in _body(request, HeartbeatData).consumer_data_set:
         yield Need(GROUP, consumer.group_name, SUB)
         for each in consumer.subscription_data_set:
@@ -159,7 +172,7 @@ def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
 
 
 def locks(request: Command, scene: Scene) -> Iterable[Need]:
-    """The group and the queues to lock."""
+    """Sub on the group and the topics"""
     body = _body(request, LockBatchRequest)
     yield Need(GROUP, body.consumer_group, SUB)
     for name in {queue.topic for queue in body.mq_set}:
@@ -167,43 +180,43 @@ def locks(request: Command, scene: Scene) -> Iterable[Need]:
 
 
 def batch_acks(request: Command, scene: Scene) -> Iterable[Need]:
-    """The groups and topics of a batch of acknowledgements."""
+    """Sub on the groups and topics"""
     for group_name, topic_name in {(ack.consumer_group, ack.topic) for ack in _body(request, BatchAckBody).acks}:
         yield Need(GROUP, group_name, SUB)
         yield topic_need(topic_name, SUB, scene)
 
 
 def assignment(request: Command, scene: Scene) -> Iterable[Need]:
-    """A member asks for its queues."""
+    """Sub on the group and the topic"""
     body = _body(request, QueryAssignmentRequest)
     return Need(GROUP, body.consumer_group, SUB), topic_need(body.topic, SUB, scene)
 
 
 def request_mode(request: Command, scene: Scene) -> Iterable[Need]:
-    """How a group gets a topic."""
+    """Update on the group and the topic"""
     body = _body(request, SetMessageRequestMode)
     return Need(GROUP, body.consumer_group, UPDATE), topic_need(body.topic, UPDATE, scene)
 
 
 def check_client(request: Command, scene: Scene) -> Iterable[Need]:
-    """A consumer asks whether its subscription can be served."""
+    """Sub on the group and the topic"""
     body = _body(request, CheckClientBody)
     return Need(GROUP, body.group, SUB), topic_need(body.subscription_data.topic, SUB, scene)
 
 
 def new_topics(request: Command, scene: Scene) -> Iterable[Need]:
-    """Topics to create."""
+    """Create on the topics"""
     for each in _body(request, TopicConfigList).topic_config_list:
         yield topic_need(each.topic_name, CREATE, scene)
 
 
 def new_group(request: Command, _scene: Scene) -> Iterable[Need]:
-    """A group to create."""
+    """Create on the group"""
     return (Need(GROUP, _body(request, SubscriptionGroupConfig).group_name, CREATE),)
 
 
 def new_groups(request: Command, _scene: Scene) -> Iterable[Need]:
-    """Groups to create."""
+    """Create on the groups"""
     for each in _body(request, SubscriptionGroupList).group_config_list:
         yield Need(GROUP, each.group_name, CREATE)
 
@@ -215,7 +228,7 @@ def listed_topics(actions: Action, field: str) -> Needs:
     def needs(request: Command, scene: Scene) -> Iterable[Need]:
         return [topic_need(name, wanted, scene) for name in request.ext.get(field, "").split(";") if name]
 
-    return needs
+    return _told(needs, actions, "the topics, if some are given")
 
 
 def _body(request: Command, kind: type[B]) -> B:

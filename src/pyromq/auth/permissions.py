@@ -13,6 +13,7 @@ from pyromq.auth import needs
 from pyromq.auth.needs import Needs, cluster, group, topic
 from pyromq.auth.rules import Action
 from pyromq.protocol.codes import RequestCode as Code
+from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import ConsumerSendMsgBackHeader, EndTransactionHeader, ViewMessageByIdHeader
 
@@ -204,3 +205,23 @@ PERMISSIONS: Final[Mapping[int, Permission]] = {
     Code.UPDATE_NAMESRV_CONFIG: admin(_CLUSTER_UPDATE),
     Code.GET_NAMESRV_CONFIG: admin(_CLUSTER_GET),
 }
+
+
+def page() -> str:
+    """The reference page."""
+    lines = [
+        "# Permissions",
+        "",
+        "What a user needs for each request where `authorizationEnabled` is on; super users need nothing. A retry or",
+        "dead-letter topic stands for its group, there publishing needs Sub. *Noted* requests are in the audit log,",
+        "denied ones always.",
+        "",
+        "| code | request | needs | noted |",
+        "|---|---|---|---|",
+    ]
+    for code, permission in sorted(PERMISSIONS.items()):
+        needed = (
+            "be a super user" if permission.super_only else "; ".join(each.__doc__ or "" for each in permission.needs)
+        )
+        lines.append(f"| {code:d} | {request_name(code)} | {needed} | {'yes' if permission.administrative else ''} |")
+    return "\n".join(lines) + "\n"

@@ -195,7 +195,12 @@ class Broker:
         """
         config = self.config
         config.check_exposure(authenticated=config.is_authenticated)
-        scene = Scene(config.broker_cluster_name, lambda offset: topic_at(self.store, offset))
+        scene = Scene(
+            config.broker_cluster_name,
+            lambda offset: topic_at(self.store, offset),
+            name=config.broker_name,
+            address=lambda: self.address,
+        )
         self.gate = config.gate(config.config_dir / "auth", scene, self.clock)
         FilterProcesses.check(self.config)
         for table in (

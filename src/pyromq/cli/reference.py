@@ -24,6 +24,7 @@ class Page(StrEnum):
     NAMESRV = "namesrv"
     BROKER = "broker"
     COMMANDS = "commands"
+    PERMISSIONS = "permissions"
 
 
 SETTINGS = {
@@ -34,6 +35,7 @@ FILES = {
     Page.NAMESRV: "namesrv-settings.md",
     Page.BROKER: "broker-settings.md",
     Page.COMMANDS: "commands.md",
+    Page.PERMISSIONS: "permissions.md",
 }
 
 
@@ -41,6 +43,8 @@ def page(wanted: Page) -> str:
     """The Markdown text of one page."""
     if wanted is Page.COMMANDS:
         return commands_page()
+    if wanted is Page.PERMISSIONS:
+        return str(importlib.import_module("pyromq.auth.permissions").page())
     module, name, title = SETTINGS[wanted]
     return reference(getattr(importlib.import_module(module), name), title, INTRO)
 

@@ -10,7 +10,7 @@ import pytest
 from pyromq.broker.standalone import Standalone
 from pyromq.config import ConfigError
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import UpdateAndCreateAclConfigHeader
+from pyromq.protocol.headers import GetBrokerClusterAclInfoResponseHeader, UpdateAndCreateAclConfigHeader
 from tests.integration.security.secured import ALICE, ROOT, Signer, run, secured, users
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what it takes to bind it is the point here
@@ -81,6 +81,10 @@ def test_accounts_of_rocketmq_4_over_the_wire(tmp_path: Path) -> None:
             assert accounts["carol"]["defaultGroupPerm"] == "SUB"
             assert accounts["root"]["admin"]
             assert not any(each.get("secretKey") for each in accounts.values())
+            answer = await root.call(RequestCode.GET_BROKER_CLUSTER_ACL_INFO)
+            found = answer.header(GetBrokerClusterAclInfoResponseHeader)
+            assert (found.broker_addr, found.cluster_name) == (server.broker_address, "DefaultCluster")
+            assert json.loads(found.version)["counter"] > 1
             answer = await root.call(RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, ext={"globalWhiteAddrs": "*"})
             assert answer.code == ResponseCode.INVALID_PARAMETER
             answer = await root.call(RequestCode.DELETE_ACL_CONFIG, ext={"accessKey": "alice"})

@@ -18,6 +18,8 @@ from pyromq.auth.permissions import PERMISSIONS
 from pyromq.auth.rules import ALL, READ_ONLY, Action, Decision, Entry, Kind, Pattern, Resource, Rules
 from pyromq.auth.store import AccessStore
 from pyromq.broker.standalone import Standalone
+from pyromq.filtersrv.config import FilterServerConfig
+from pyromq.filtersrv.server import FilterServer
 from pyromq.protocol.bodies import (
     AclInfo,
     BatchAckBody,
@@ -182,6 +184,15 @@ def test_every_code_has_a_row(tmp_path: Path) -> None:
                 for code in place.codes:
                     permission = PERMISSIONS[code]
                     assert permission.needs or permission.super_only, request_name(code)
+
+    run(scenario())
+
+
+def test_filter_servers_have_rows_too() -> None:
+    async def scenario() -> None:
+        server = FilterServer(FilterServerConfig())
+        assert server.request_codes <= PERMISSIONS.keys()
+        await server.stop()
 
     run(scenario())
 

@@ -46,8 +46,9 @@ def test_apache_broker_and_its_files(tmp_path: Path) -> None:
         create(names.address, TOPIC)
         fill(names.address, TOPIC, range(COUNT), tag=lambda number: "ab"[number // 4 % 2])
         pulled = in_order(batch(names.address, TOPIC, columns=",".join(NAMES)))
-        assert [int(row["body"]) for row in pulled] == [
-            offset * 4 + queue for queue in range(4) for offset in range(750)
+        assert sorted(int(row["body"]) for row in pulled) == list(range(COUNT))
+        assert [(row["queueId"], row["queueOffset"]) for row in pulled] == [
+            (q, n) for q in range(4) for n in range(750)
         ]
         assert len(batch(names.address, TOPIC, subExpression="b")) == COUNT // 2
         assert len(batch(names.address, TOPIC, subExpression="n >= 2990", filterType="SQL92")) == 10

@@ -87,8 +87,6 @@ def test_an_unknown_key_is_an_error_with_the_nearest_name(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        "aclEnable=true",
-        "authenticationEnabled=true",
         "enableDLegerCommitLog=true",
         "storeType=defaultRocksDB",
         "brokerRole=SLAVE",

@@ -119,7 +119,7 @@ async def test_a_name_server_that_does_not_answer_does_not_hold_up_the_start(tmp
         (("--broker-name", "a/b"), "brokerName = 'a/b' may hold letters"),
         (("--broker-role", "SLAVE"), "brokerId must be above 0"),
         (("--advertised-host", "0.0.0.0"), "no address a client can connect to"),  # noqa: S104 - refused
-        (("--authentication-enabled",), "authenticationEnabled"),
+        (("--authorization-enabled",), "authorizationEnabled needs authenticationEnabled"),
     ],
 )
 def test_what_is_wrong_with_settings_is_said_in_one_line(
@@ -139,7 +139,7 @@ def test_what_is_wrong_with_settings_is_said_in_one_line(
         ("brokerNam=a", "unknown key 'brokerNam'; did you mean brokerName?"),
         ("listenPort=many", "listenPort = 'many' is not allowed"),
         ("flushDiskType=SOMETIMES", "flushDiskType = 'SOMETIMES' is not allowed; it must be one of"),
-        ("aclEnable=true", "aclEnable = 'true' is not allowed"),
+        ("authorizationEnabled=true", "authorizationEnabled needs authenticationEnabled"),
         ("brokerName=\\u12", "broker.conf"),
     ],
 )

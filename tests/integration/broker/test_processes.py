@@ -139,7 +139,7 @@ def test_what_is_wrong_with_settings_is_said_in_one_line(
         ("brokerNam=a", "unknown key 'brokerNam'; did you mean brokerName?"),
         ("listenPort=many", "listenPort = 'many' is not allowed"),
         ("flushDiskType=SOMETIMES", "flushDiskType = 'SOMETIMES' is not allowed; it must be one of"),
-        ("authorizationEnabled=true", "authorizationEnabled needs authenticationEnabled"),
+        ("storeType=defaultRocksDB", "storeType = 'defaultRocksDB' is not allowed"),
         ("brokerName=\\u12", "broker.conf"),
     ],
 )

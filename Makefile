@@ -39,7 +39,7 @@ faults: setup ## kill, cut off and fill up a cluster by chance (ARGS='--long' fo
 	$(RUN) python -m tests.faults.harness $(ARGS)
 
 interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven and Go)
-	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 3 --no-loadscope-reorder $(ARGS)
+	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 4 --no-loadscope-reorder $(ARGS)
 
 bench: setup ## run the benchmarks, one JSON object each
 	@for name in $(BENCHMARKS); do \

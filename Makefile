@@ -33,7 +33,7 @@ demo: setup ## produce, store and consume a stream of orders on an embedded clus
 	$(RUN) pyromq demo $(ARGS)
 
 test: setup ## run the tests (ARGS='--long' for the extended ones)
-	$(RUN) pytest $(ARGS)
+	$(RUN) pytest -n 3 --dist loadfile $(ARGS)
 
 faults: setup ## kill, cut off and fill up a cluster by chance (ARGS='--long' for 50 schedules, '--seeds 7' for one)
 	$(RUN) python -m tests.faults.harness $(ARGS)

@@ -6,11 +6,8 @@ import sys
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from pyromq.spark import register
-
 namesrv, topic, folder = sys.argv[1:]
 spark = SparkSession.builder.getOrCreate()
-register(spark)
 frame = (
     spark.readStream.format("rocketmq")
     .options(nameServer=namesrv, topic=topic, startingOffsets="earliest", minPartitions="4")

@@ -119,7 +119,8 @@ def submit(master: str, python: Path, archive: Path, *arguments: str) -> str:
     }
     confs = [text for name, value in settings.items() for text in ("--conf", f"{name}={value}")]
     environ = {**os.environ, "PYSPARK_PYTHON": str(python), "PYSPARK_DRIVER_PYTHON": str(python)}
-    environ.pop("PYTHONPATH", None)
+    # The process that runs a stream's driver side knows nothing of --py-files, only of this.
+    environ["PYTHONPATH"] = str(archive)
     done = subprocess.run(
         [HOME / "bin" / "spark-submit", "--master", master, "--py-files", archive, *confs, *arguments],
         capture_output=True,

@@ -11,7 +11,9 @@ __all__ = ["Pipeline", "register"]
 
 
 def register(spark: "SparkSession") -> None:
-    """Tell a session about both formats. Needed only where PyroMQ came as `--py-files`: Spark does not look there.
+    """Tell a session about both formats. Needed only where PyroMQ came as `--py-files` alone: Spark looks elsewhere.
+
+    Enough for batches; the driver side of a stream also needs PyroMQ on the driver's PYTHONPATH.
 
     >>> register(SparkSession.builder.getOrCreate())
     """

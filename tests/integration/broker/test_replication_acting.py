@@ -86,8 +86,8 @@ async def caught_up(master: Broker, slave: Broker) -> None:
 
 
 async def known(slave: Broker, *topics: str) -> None:
-    """Wait until the slave has the topics and groups of its master."""
-    await until(lambda: all(topic in slave.topics for topic in topics))
+    """Wait until the slave has the topics and groups of its master, and knows how far that was with its work."""
+    await until(lambda: slave.timer.knows_its_place and all(topic in slave.topics for topic in topics))
 
 
 async def committed(peer: Peer, topic: str, group: str = "g") -> int:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq.spark.errors import SparkError
@@ -80,6 +80,8 @@ def test_aliases_and_depth_are_bounded() -> None:
         loads("[" * 5000)
 
 
+@example("=")
+@example("name: 2026-13-45")
 @given(st.text(max_size=200))
 def test_no_text_breaks_the_reader(text: str) -> None:
     with pytest.raises(SparkError):

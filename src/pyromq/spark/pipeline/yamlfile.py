@@ -62,7 +62,10 @@ def _plain(node: Any, path: str, lines: Lines, seen: set[int]) -> Any:
     if path.count(".") + path.count("[") > MAX_DEPTH:
         raise DefinitionError(path, "is nested too deeply")
     if isinstance(node, yaml.ScalarNode):
-        return yaml.SafeLoader("").construct_object(node)
+        try:
+            return yaml.SafeLoader("").construct_object(node)
+        except (yaml.YAMLError, ValueError):  # a tag of YAML's that stands for nothing, a day that does not exist
+            raise DefinitionError(path, f"{node.value[:80]!r} is no value; put it in quotes") from None
     seen.add(id(node))
     if isinstance(node, yaml.SequenceNode):
         return [_plain(each, f"{path}[{place}]", lines, seen) for place, each in enumerate(node.value)]

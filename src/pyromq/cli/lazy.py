@@ -5,6 +5,7 @@ itself; a test compares the two.
 """
 
 import importlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ class Listing(NamedTuple):
     hidden: bool = False
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(TyperGroup, ABC):
     """A group that knows its commands by their listings; `load` makes the real one."""
 
     def __init__(self, listings: Mapping[str, Listing], **attributes: Any) -> None:
@@ -30,9 +31,9 @@ class LazyGroup(TyperGroup):
                 name, help=listing.summary, rich_help_panel=listing.panel, hidden=listing.hidden
             )
 
+    @abstractmethod
     def load(self, name: str) -> Any:
         """The command itself."""
-        raise NotImplementedError
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """What runs, and what completion looks at, is the real command."""

@@ -5,6 +5,7 @@ Names of topics are the user's, without the namespace. All raise ClientError or 
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
@@ -48,11 +49,12 @@ MASTER = 0
 PERM_READ_WRITE = 6
 
 
-class QueryMethods:
+class QueryMethods(ABC):
     """The calls as methods of producers and consumers."""
 
+    @abstractmethod
     def _query(self) -> "Queries":
-        raise NotImplementedError
+        """The calls themselves. Raises ServiceStateError unless the client runs."""
 
     async def create_topic(
         self, key: str, topic: str, queues: int, *, sys_flag: int = 0, attributes: dict[str, str] | None = None

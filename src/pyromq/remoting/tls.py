@@ -6,6 +6,7 @@ Servers look for changed files every few seconds, clients before they connect.
 import logging
 import pathlib
 import ssl
+from abc import ABC, abstractmethod
 from enum import StrEnum
 from os import PathLike
 
@@ -29,7 +30,7 @@ class TlsMode(StrEnum):
     """Plain connections are closed."""
 
 
-class _Reloading:
+class _Reloading(ABC):
     """A context made of files, and made again when they are others."""
 
     __slots__ = ("_context", "_files", "_seen")
@@ -61,8 +62,9 @@ class _Reloading:
         else:
             logger.info("Certificates were read again: %s", ", ".join(map(str, self._files)))
 
+    @abstractmethod
     def _load(self) -> ssl.SSLContext:
-        raise NotImplementedError
+        """Read the files. Raises TlsError."""
 
     def _versions(self) -> list[tuple[int, int, int]]:
         """What tells one version of the files from the next; a missing one counts as such."""

@@ -5,6 +5,7 @@ when several servers are asked, `PartialFailureError` keeps what the others answ
 """
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
@@ -210,9 +211,9 @@ def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str
     )
 
 
-class Reaching:
+class Reaching(ABC):
     """Base of the subjects: each is a set of methods of `Admin`."""
 
+    @abstractmethod
     def _reach(self) -> Reach:
         """Where requests go. Raises ServiceStateError unless the admin client runs."""
-        raise NotImplementedError

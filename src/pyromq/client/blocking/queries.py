@@ -1,5 +1,6 @@
 """The basic administrative calls for threads."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -9,14 +10,16 @@ from pyromq.protocol.message import MessageQueue, ReceivedMessage
 T = TypeVar("T")
 
 
-class BlockingQueryMethods:
+class BlockingQueryMethods(ABC):
     """`QueryMethods` of a client, with a wait around each."""
 
+    @abstractmethod
     def _query(self) -> QueryMethods:
-        raise NotImplementedError
+        """The client that does the work."""
 
+    @abstractmethod
     def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        raise NotImplementedError
+        """Wait for what it does on its own loop."""
 
     def create_topic(
         self, key: str, topic: str, queues: int, *, sys_flag: int = 0, attributes: dict[str, str] | None = None

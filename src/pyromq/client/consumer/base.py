@@ -6,6 +6,7 @@ public methods uses the names on the wire.
 
 import asyncio
 import logging
+from abc import abstractmethod
 from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
@@ -131,9 +132,9 @@ class Consumer(QueryMethods):
     async def _stop_work(self, grace: float) -> None:
         """End all activity, letting what runs finish within the grace."""
 
+    @abstractmethod
     def _owned_queues(self) -> Collection[MessageQueue]:
         """Queues whose offsets are written."""
-        raise NotImplementedError
 
     async def _release_queues(self) -> None:
         """After the offsets were written: what others need to go on with the queues."""

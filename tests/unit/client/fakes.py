@@ -95,6 +95,7 @@ class FakeTransport:
         self.disconnected: list[str] = []
         self.closed = False
         self.oneway_error: Exception | None = None
+        self.sent_oneway = asyncio.Event()
 
     async def call(self, address: str, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - as Client
         self.calls.append((address, command, timeout))
@@ -112,6 +113,7 @@ class FakeTransport:
         if self.oneway_error is not None:
             raise self.oneway_error
         self.oneways.append((address, command))
+        self.sent_oneway.set()
 
     def disconnect(self, address: str, reason: str = "") -> None:
         self.disconnected.append(f"{address} {reason}")

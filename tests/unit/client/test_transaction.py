@@ -79,8 +79,9 @@ def ends(cluster: FakeCluster) -> list[tuple[str, Command, EndTransactionHeader]
 
 async def ended(cluster: FakeCluster, number: int = 1) -> tuple[str, Command, EndTransactionHeader]:
     """The answer to a check, which comes from another thread."""
-    while len(ends(cluster)) < number:  # noqa: ASYNC110 - the fake has no event to wait on
-        await asyncio.sleep(0.001)
+    while len(ends(cluster)) < number:
+        cluster.transport.sent_oneway.clear()
+        await cluster.transport.sent_oneway.wait()
     return ends(cluster)[number - 1]
 
 

@@ -64,7 +64,7 @@ class QueueLocks:
         if held is None:
             return
         for queue in queues:
-            if held.get(queue, ("", 0))[0] == client_id:
+            if queue in held and held[queue][0] == client_id:
                 del held[queue]
         if not held:
             del self._groups[group]

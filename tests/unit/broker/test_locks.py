@@ -50,6 +50,13 @@ def test_only_the_owner_unlocks() -> None:
     assert locks.lock("g", "two", [QUEUE]) == {QUEUE}
 
 
+def test_a_client_without_a_name_unlocks_nothing_of_others() -> None:
+    locks = QueueLocks(FakeClock())
+    locks.lock("g", "one", [QUEUE])
+    locks.unlock("g", "", [QUEUE, OTHER])
+    assert locks.lock("g", "two", [QUEUE, OTHER]) == {OTHER}
+
+
 def test_unexpired_locks_tell_that_a_group_consumes_in_order() -> None:
     clock = FakeClock()
     locks = QueueLocks(clock)

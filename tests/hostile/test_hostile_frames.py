@@ -63,6 +63,7 @@ def test_mutated_and_random_frames(tmp_path: Path, seed: int, auth: bool) -> Non
     async def scenario() -> None:
         async with target(tmp_path, auth=auth) as server, client(auth=auth) as peer:
             assert server.broker is not None
+            await is_well(server, peer)  # strangers of an address that keeps failing must wait
             for _ in range(150):
                 good = chance.choice(seeds)
                 bad = mutated(good, chance) if good else chance.randbytes(chance.randint(1, 99))
@@ -227,6 +228,7 @@ def test_nothing_grows_under_a_stream_of_bad_requests(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with target(tmp_path, auth=True) as server, client(auth=True) as peer:
             assert server.broker is not None
+            await is_well(server, peer)  # strangers of an address that keeps failing must wait
 
             async def abuse(count: int) -> None:
                 for number in range(count):

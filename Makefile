@@ -5,7 +5,7 @@ RUN := $(UV) run --no-sync
 BENCHMARKS := protocol store broker client delivery ha spark
 
 .DEFAULT_GOAL := help
-.PHONY: help setup check format demo test faults interop bench docs clean
+.PHONY: help setup check format demo test faults fuzz interop bench docs clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -37,6 +37,10 @@ test: setup ## run the tests (ARGS='--long' for the extended ones)
 
 faults: setup ## kill, cut off and fill up a cluster by chance (ARGS='--long' for 50 schedules, '--seeds 7' for one)
 	$(RUN) python -m tests.faults.harness $(ARGS)
+
+fuzz: setup ## feed broken bytes to servers and decoders, led by coverage (ARGS='servers --seconds 600' for one target)
+	$(UV) sync --locked --quiet --group fuzz --inexact
+	$(RUN) python -m tests.fuzz $(ARGS)
 
 interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven and Go)
 	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 4 --no-loadscope-reorder $(ARGS)

@@ -88,9 +88,10 @@ def frame(header: bytes, body: bytes = b"", *, serialization: int = 0) -> bytes:
     return struct.pack(">II", 4 + len(header) + len(body), serialization << 24 | len(header)) + header + body
 
 
-def json_frame(code: int, ext: str, body: bytes = b"") -> bytes:
+def json_frame(code: int, ext: str | bytes, body: bytes = b"") -> bytes:
     """A frame whose fields are this JSON text, as it is."""
-    return frame(f'{{"code":{code},"flag":0,"opaque":1,"version":479,"extFields":{ext}}}'.encode(), body)
+    text = ext.encode() if isinstance(ext, str) else ext
+    return frame(b'{"code":%d,"flag":0,"opaque":1,"version":479,"extFields":%b}' % (code, text), body)
 
 
 def request(code: int, ext: dict[str, str], body: bytes = b"", *, auth: bool = False, binary: bool = False) -> bytes:

@@ -3,7 +3,9 @@
 import contextlib
 import json
 import os
+import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -14,6 +16,7 @@ from typing import Self
 
 BOUND = 60.0
 """Ends a wait that hangs; nothing is expected to take so long."""
+MOST_WORKERS = 16
 
 
 class Server:
@@ -21,7 +24,7 @@ class Server:
 
     with Server("namesrv", "--listen-port", "0", …) as names, Server("broker", …, "-n", names["namesrv"]) as broker:
         broker.kill()
-        broker.start()      # again, with the same arguments; ports that were free ones are kept
+        broker.start()      # again, with the same arguments
     """
 
     def __init__(self, command: str, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
@@ -113,20 +116,40 @@ class Server:
             self.log.extend(stream)
 
 
-def name_server(folder: Path, *arguments: str, port: int = 0) -> Server:
-    """A name server that keeps its file in the folder."""
-    return Server("namesrv", "--listen-port", str(port), "--kv-config-path", str(folder / "kvConfig.json"), *arguments)
+def free_port() -> int:
+    """A port that is free with its neighbours, for the fast and the replication port, and still is after a restart.
+
+    Below those that the system gives to connections: one of them could take it while the server is down. Processes
+    that run tests beside each other choose from different ones.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MOST_WORKERS
+    while True:
+        port = random.randrange(12_000 + 4 * worker, 32_000, 4 * MOST_WORKERS)
+        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
+            for each in range(port - 2, port + 2):
+                stack.enter_context(socket.socket()).bind(("127.0.0.1", each))
+            return port
 
 
-def broker(folder: Path, *arguments: str, name: str = "broker-a", name_servers: str = "", port: int = 0) -> Server:
-    """A broker with its data in the folder."""
-    fixed = ["--listen-port", str(port), "--broker-name", name, "--store-path-root-dir", str(folder)]
+def name_server(folder: Path, *arguments: str) -> Server:
+    """A name server that keeps its file in the folder, and its port when it is started again."""
+    fixed = ["--listen-port", str(free_port()), "--kv-config-path", str(folder / "kvConfig.json")]
+    return Server("namesrv", *fixed, *arguments)
+
+
+def broker(folder: Path, *arguments: str, name: str = "broker-a", name_servers: str = "") -> Server:
+    """A broker with its data in the folder, which keeps its ports when it is started again."""
+    fixed = ["--listen-port", str(free_port()), "--broker-name", name, "--store-path-root-dir", str(folder)]
     return Server("broker", *fixed, *(["-n", name_servers] if name_servers else []), *arguments)
 
 
-def standalone(folder: Path, *arguments: str) -> Server:
-    """Both in one process, on free ports."""
-    ports = [option for name in ("namesrv", "broker", "http") for option in (f"--{name}-port", "0")]
+def standalone(folder: Path, *arguments: str, keeps_ports: bool = False) -> Server:
+    """Both in one process, on free ports: others each time it is started, unless it `keeps_ports`."""
+    ports = [
+        option
+        for name in ("namesrv", "broker", "http")
+        for option in (f"--{name}-port", str(free_port() if keeps_ports else 0))
+    ]
     return Server("standalone", "--data", str(folder), *ports, *arguments)
 
 

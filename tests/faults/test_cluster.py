@@ -19,7 +19,7 @@ from tests.integration.broker.test_processes import route
 
 @dataclass
 class Cluster:
-    """Servers on fixed ports, so that each can come back where it was."""
+    """Servers that come back where they were."""
 
     names: list[processes.Server]
     brokers: list[processes.Server]
@@ -42,9 +42,6 @@ async def cluster(path: Path) -> AsyncIterator[Cluster]:
             )
             for name in ("broker-a", "broker-b")
         ]
-        for server in (*names, *brokers):
-            port = processes.port_of(server["namesrv"] if "namesrv" in server.facts else server["broker"])
-            server.arguments[server.arguments.index("--listen-port") + 1] = str(port)
         yield Cluster(names, brokers)
 
 

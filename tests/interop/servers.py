@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from pyromq import Admin, ClientError
 from pyromq.protocol.bodies import SubscriptionGroupConfig
 from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
+from tests.processes import free_port
 
 START_TIMEOUT = 600.0
 """Bounds a hang: of virtual machines on a busy machine, several start at the same time."""
@@ -26,19 +26,6 @@ PATIENCE = {
     f"waitTimeMillsIn{queue}Queue": "60000" for queue in ("Send", "Pull", "Heartbeat", "Transaction", "AdminBroker")
 }
 """Has Apache's broker not call itself busy on a machine that is."""
-
-
-def free_port() -> int:
-    """A port that is free with its neighbours, for the fast and the replication port.
-
-    Below those that the system gives to connections: one of them could take it before the server does.
-    """
-    while True:
-        port = random.randrange(12_000, 32_000, 4)
-        with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for each in range(port - 2, port + 2):
-                stack.enter_context(socket.socket()).bind(("127.0.0.1", each))
-            return port
 
 
 def wait_for(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

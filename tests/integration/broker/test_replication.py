@@ -27,6 +27,7 @@ from pyromq.protocol.headers import (
 from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.record import pack_record
 from tests.integration.broker.servers import Peer, until
+from tests.processes import free_port
 
 FILE_SIZE = 1 << 20
 
@@ -384,9 +385,7 @@ async def test_a_slave_that_lies_is_disconnected(tmp_path: Path) -> None:
 
 
 async def test_the_port_for_slaves_can_be_chosen(tmp_path: Path) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     async with (
         name_server(tmp_path) as namesrv,
         master_of(tmp_path, namesrv, ha_listen_port=str(port)) as (master, peer),

@@ -15,7 +15,7 @@ from pyromq import Admin, MessageQueue
 from pyromq.cli import app
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from tests.integration.cli.cluster import BROKER, CLUSTER, Commands
-from tests.processes import port_of, standalone
+from tests.processes import standalone
 
 BOUND = 60.0
 
@@ -139,10 +139,7 @@ def test_following_until_ctrl_c(pyromq: Commands, topic: str) -> None:
 
 
 def test_following_through_a_restart_of_the_broker(tmp_path: Path) -> None:
-    with standalone(tmp_path) as server:
-        names = port_of(server["namesrv"])
-        server.arguments[server.arguments.index("--namesrv-port") + 1] = str(names)
-        server.arguments[server.arguments.index("--broker-port") + 1] = str(port_of(server["broker"]))
+    with standalone(tmp_path, keeps_ports=True) as server:
 
         def send(text: str) -> None:
             done = CliRunner().invoke(app, ["send", "T", "-m", text, "-n", server["namesrv"], "--timeout", "30"])

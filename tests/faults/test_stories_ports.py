@@ -2,8 +2,10 @@
 
 import asyncio
 import gc
+import logging
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,14 @@ async def test_health_probes_on_the_replication_port_cost_nothing(tmp_path: Path
         await peer.stored("orders")
 
 
+@pytest.fixture
+def silence() -> Iterator[None]:
+    """Nothing is logged: pytest keeps every record with the error that it names, and all that the error holds."""
+    logging.disable()
+    yield
+    logging.disable(logging.NOTSET)
+
+
 class Leaks:
     """What this process holds."""
 
@@ -67,6 +77,7 @@ class Leaks:
         assert now.objects - self.objects < attempts, "not even one object for each attempt"
 
 
+@pytest.mark.usefixtures("silence")
 @pytest.mark.parametrize("kind", ["nobody listens", "every connection is reset"])
 async def test_a_client_loop_against_a_dead_address_leaks_nothing(kind: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -98,6 +109,7 @@ async def test_a_client_loop_against_a_dead_address_leaks_nothing(kind: str) -> 
             await door.wait_closed()
 
 
+@pytest.mark.usefixtures("silence")
 def test_producers_that_find_no_name_server_leave_nothing_behind() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

@@ -1,14 +1,13 @@
 """Which messages a store takes: RocketMQ's checks in RocketMQ's order, each with its status and a reason in words."""
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.names import MAX_RETRY_TOPIC, MAX_TOPIC, RETRY_PREFIX
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties
 from pyromq.store.config import BrokerRole, StoreConfig
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.errors import DiskFullError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.putting import PutMessage, PutResult, PutStatus
@@ -28,10 +27,17 @@ Hook = Callable[[PutMessage], PutResult | None]
 """Sees a message, whose `property_map` is there, before it is stored and may rewrite it; a result refuses it."""
 
 
+class Queued(Protocol):
+    """What waits for the disk."""
+
+    @property
+    def backlog(self) -> int: ...
+
+
 class Admission:
     """The rules of one store. `accepting` is False before it is open and after it was closed."""
 
-    def __init__(self, config: StoreConfig, flags: RunningFlags, waiting: deque[Dispatch], largest_record: int) -> None:
+    def __init__(self, config: StoreConfig, flags: RunningFlags, waiting: Queued, largest_record: int) -> None:
         self._flags = flags
         self._waiting = waiting
         self._max_waiting = config.max_flush_waiters
@@ -72,7 +78,7 @@ class Admission:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is not open")
         if self.role is BrokerRole.SLAVE:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="this broker is a slave: send to its master")
-        if len(self._waiting) < self._max_waiting:
+        if self._waiting.backlog < self._max_waiting:
             self._flags.clear(Flag.BUSY)
         if not self._flags.writeable:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._flags.reason())
@@ -80,10 +86,10 @@ class Admission:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=why)
         if not 0 <= message.queue_id <= 0x7FFFFFFF:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"there is no queue {message.queue_id}")
-        if len(self._waiting) >= self._max_waiting:
+        if (backlog := self._waiting.backlog) >= self._max_waiting:
             return PutResult(
                 PutStatus.OS_PAGE_CACHE_BUSY,
-                reason=f"{len(self._waiting)} messages wait for the disk, which is maxFlushWaiters; try again shortly",
+                reason=f"{backlog} messages wait for the disk, which is maxFlushWaiters; try again shortly",
             )
         return None
 

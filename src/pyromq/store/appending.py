@@ -1,7 +1,7 @@
 """The put path: admission, queue offset, append, dispatch. One thread, so the whole of a put is one
 critical section: offsets of a queue follow the order of the log.
 
-Invariant: a message that is refused leaves no trace. Several messages at once are in `grouping`.
+Invariant: a message that is refused leaves no trace. Several messages at once are in `grouping`, batches in `batching`.
 """
 
 from collections.abc import Callable, Iterable
@@ -13,7 +13,7 @@ from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import V4_SIZE
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import MAGIC_V1, pack_record
+from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, pack_record
 from pyromq.protocol.tags import tags_code
 from pyromq.store.admission import INNER_BATCH_REFUSED, Admission, Hook
 from pyromq.store.commitlog import CommitLog
@@ -41,7 +41,7 @@ _PUT_OK = PutStatus.PUT_OK
 class Tail:
     """The end of one queue as the append path sees it, ahead of the queue by what is not dispatched yet."""
 
-    __slots__ = ("fixed_size", "next_offset", "plain", "queue", "scheduled", "topic", "topic_field")
+    __slots__ = ("fixed_size", "magic", "next_offset", "plain", "queue", "scheduled", "short", "topic", "topic_field")
 
     def __init__(self, topic: str, queue: ConsumeQueue, next_offset: int) -> None:
         self.topic = topic.encode()
@@ -49,9 +49,11 @@ class Tail:
         self.next_offset = next_offset
         self.fixed_size = MIN_SIZE + len(self.topic) + (len(self.topic) > MAX_TOPIC) - 2 * V4_SIZE
         """Bytes of a record besides body, properties and hosts."""
-        self.topic_field = bytes((len(self.topic),)) + self.topic if len(self.topic) <= MAX_TOPIC else b""
+        self.short = len(self.topic) <= MAX_TOPIC
+        self.magic = MAGIC_V1 if self.short else MAGIC_V2
+        self.topic_field = len(self.topic).to_bytes(1 if self.short else 2) + self.topic
         self.scheduled = topic == SCHEDULE_TOPIC
-        self.plain = bool(self.topic_field) and not self.scheduled
+        self.plain = self.short and not self.scheduled
 
 
 class Appender:
@@ -79,7 +81,7 @@ class Appender:
         self._stats = stats
         self._sync = config.sync_flush
         self._delays = config.delays
-        self._admission = Admission(config, flags, dispatcher.waiting, commit_log.largest_record)
+        self._admission = Admission(config, flags, dispatcher, commit_log.largest_record)
         self._hooks = self._admission.hooks
         self._surely_small = self._admission.surely_small
         self._max_waiting = config.max_flush_waiters
@@ -118,7 +120,7 @@ class Appender:
             return tail.next_offset
         for entry in reversed(self._waiting):
             if entry.topic == topic and entry.queue_id == queue_id and entry.sys_flag & _TRANSACTION in _QUEUED:
-                return entry.queue_offset + 1
+                return entry.next_offset
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
@@ -171,7 +173,7 @@ class Appender:
         offset = file.start + position
         timestamp = self._clock()
         try:
-            if len(born_host) == 8 == len(store_host) and tail.topic_field:
+            if len(born_host) == 8 == len(store_host) and tail.short:
                 record = b"".join(
                     (
                         _pack_prefix(
@@ -263,8 +265,11 @@ class Appender:
     def _hold(self, entry: Dispatch) -> None:
         """Nobody may see the message before it is on disk."""
         self._waiting.append(entry)
+        self._held()
+
+    def _held(self) -> None:
         self._flusher.wake()
-        if len(self._waiting) >= self._max_waiting:
+        if self._dispatcher.backlog >= self._max_waiting:
             self._flags.set(Flag.BUSY)
 
     def _refuse(self, result: PutResult) -> PutResult:

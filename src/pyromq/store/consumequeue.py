@@ -7,7 +7,7 @@ message with queue offset i; physical offsets grow along the queue, apart from f
 
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyromq.store.config import ENTRY_SIZE
@@ -88,6 +88,22 @@ class ConsumeQueue:
         tail += _pack(physical_offset, size, tags_code)
         self.max_offset = queue_offset + 1
         self.max_physical_offset = physical_offset + size
+        return True
+
+    def extend(self, queue_offset: int, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> bool:
+        """`append` for several records that lie behind each other in the log; False, and none is taken, when they do
+        not simply follow.
+
+        Raises DiskFullError, nothing is taken then.
+        """
+        if queue_offset != self.max_offset or offsets[0] < self.max_physical_offset:
+            return False
+        tail = self._tail
+        if len(tail) >= _MAX_TAIL:
+            self._spill()
+        tail += b"".join(map(_pack, offsets, sizes, codes))
+        self.max_offset = queue_offset + len(offsets)
+        self.max_physical_offset = offsets[-1] + sizes[-1]
         return True
 
     def entries(self, start: int, count: int) -> bytes:

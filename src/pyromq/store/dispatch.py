@@ -8,18 +8,19 @@ the last record dispatched; everything below it is in its queue, nothing above i
 import logging
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
-from itertools import takewhile
+from itertools import groupby, takewhile
 
 import msgspec
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import Property
+from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.tags import tags_code
 from pyromq.store.consumequeue import ConsumeQueue
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index import Index
+from pyromq.store.keyhash import Key
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.walk import LogRecord, Walker
 
@@ -43,6 +44,49 @@ class Dispatch(msgspec.Struct, gc=False):
     sys_flag: int
     properties: dict[str, str]
     queue: ConsumeQueue
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset after it."""
+        return self.queue_offset + 1
+
+
+class Stretch(msgspec.Struct, gc=False):
+    """Records of one queue that lie behind each other in the log, those of a batch: what they are entered with.
+
+    `texts` are their properties, looked into only if somebody wants to hear of the records one by one.
+    """
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    physical_offset: int
+    size: int
+    store_timestamp: int
+    sys_flag: int
+    queue: ConsumeQueue
+    offsets: Sequence[int]
+    sizes: Sequence[int]
+    codes: Sequence[int]
+    keys: Sequence[Key]
+    texts: Sequence[bytes]
+
+    @property
+    def next_offset(self) -> int:
+        """The queue offset after the last of them."""
+        return self.queue_offset + len(self.offsets)
+
+    def records(self) -> list[Dispatch]:
+        """Each by itself."""
+        return [
+            Dispatch(
+                self.topic, self.queue_id, number, offset, size, code, self.store_timestamp, self.sys_flag,
+                decode_properties(text), self.queue,
+            )
+            for number, (offset, size, code, text) in enumerate(
+                zip(self.offsets, self.sizes, self.codes, self.texts, strict=True), self.queue_offset
+            )
+        ]  # fmt: skip
 
 
 Listener = Callable[[Dispatch], None]
@@ -75,8 +119,9 @@ class Dispatcher:
         self._delays = delays
         self.listeners: list[tuple[Listener, Container[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
-        self.waiting: deque[Dispatch] = deque()
+        self.waiting: deque[Dispatch | Stretch] = deque()
         """Records that may not be seen yet, or could not be entered."""
+        self._packed = 0  # how many more records than entries wait: a stretch is one entry
         self.position = 0
         self.last_timestamp = 0
         """Store time of the last record dispatched."""
@@ -102,6 +147,16 @@ class Dispatcher:
         finally:
             self._busy, self._next = False, None
 
+    @property
+    def backlog(self) -> int:
+        """How many records wait."""
+        return len(self.waiting) + self._packed
+
+    def hold(self, stretch: Stretch) -> None:
+        """Have the records of a stretch wait."""
+        self.waiting.append(stretch)
+        self._packed += len(stretch.offsets) - 1
+
     def add(self, record: Dispatch) -> None:
         """Dispatch a record that may be seen at once, after those that wait."""
         if self.waiting or not self.feed(record):
@@ -113,19 +168,73 @@ class Dispatcher:
             for record in records:
                 self.add(record)
 
+    def add_stretch(self, stretch: Stretch) -> None:
+        """`add` for each record of a stretch."""
+        if self.waiting or not self._enter_stretch(stretch):
+            for record in stretch.records():
+                self.add(record)
+
     def advance(self, confirmed: int) -> None:
         """Dispatch what waits, as far as records end at or below `confirmed`."""
         waiting = self.waiting
         ready = list(takewhile(lambda record: record.physical_offset + record.size <= confirmed, waiting))
-        if self._enter_many(ready):
-            for _ in ready:
-                waiting.popleft()
+        if self._enter_all(ready):
             return
         while waiting:
             record = waiting[0]
-            if record.physical_offset + record.size > confirmed or not self.feed(record):
+            if record.physical_offset + record.size > confirmed:
                 return
-            waiting.popleft()
+            if isinstance(record, Stretch):
+                waiting.popleft()
+                waiting.extendleft(reversed(self._unpack(record)))
+            elif self.feed(record):
+                waiting.popleft()
+            else:
+                return
+
+    def _enter_all(self, ready: Sequence[Dispatch | Stretch]) -> bool:
+        """Enter the first of those that wait, with as few steps as can be; False when the rest takes more."""
+        waiting = self.waiting
+        for kind, run in groupby(ready, type):
+            if kind is Stretch:
+                for stretch in run:
+                    if not isinstance(stretch, Stretch) or not self._enter_stretch(stretch):
+                        return False
+                    waiting.popleft()
+                    self._packed -= len(stretch.offsets) - 1
+            else:
+                records = [record for record in run if isinstance(record, Dispatch)]
+                if not self._enter_many(records):
+                    return False
+                for _ in records:
+                    waiting.popleft()
+        return True
+
+    def _enter_stretch(self, stretch: Stretch) -> bool:
+        """Enter records as one; False when they must be entered one by one, again if need be."""
+        offsets, topic, index = stretch.offsets, stretch.topic, self._index
+        if self.stuck:
+            return False
+        try:
+            if not stretch.queue.extend(stretch.queue_offset, offsets, stretch.sizes, stretch.codes):
+                return False
+            if index is not None and not index.add_keys(stretch.keys, offsets[0], offsets[-1]):
+                return False
+        except (DiskFullError, OSError):
+            return False
+        self.position = stretch.physical_offset + stretch.size
+        self.last_timestamp = stretch.store_timestamp
+        if any(topics is None or topic in topics for _, topics in self.listeners):
+            for record in stretch.records():
+                for listener, topics in self.listeners:
+                    if topics is None or topic in topics:  # asked again: hearing of one may change who wants the next
+                        listener(record)
+        return True
+
+    def _unpack(self, stretch: Stretch) -> list[Dispatch]:
+        """The records of a stretch that no longer waits as one."""
+        self._packed -= len(stretch.offsets) - 1
+        return stretch.records()
 
     def _enter_many(self, records: Sequence[Dispatch]) -> bool:
         """Enter records step by step for all of them; False when they must be entered one by one, again if need be."""
@@ -197,8 +306,11 @@ class Dispatcher:
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""
         waiting = self.waiting
-        while waiting and waiting[-1].physical_offset >= offset:
-            waiting.pop()
+        while waiting and waiting[-1].physical_offset + waiting[-1].size > offset:
+            last = waiting.pop()
+            if isinstance(last, Stretch):  # its first records may be left
+                left = [record for record in self._unpack(last) if record.physical_offset < offset]
+                waiting.extend(left)
         self.position = min(self.position, offset)
 
     def _read(self, record: LogRecord) -> Dispatch:

@@ -5,7 +5,7 @@ Only hashes are kept, so whoever asks must compare the key text of the records f
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -136,6 +136,19 @@ class Index:
             if keys:
                 waiting += [(topic, key, offset, timestamp) for key in keys.split(" ") if key]
             self.max_physical_offset = offset
+
+    def add_keys(self, keys: Sequence[Key], first: int, last: int) -> bool:
+        """Index the keys, in the order of the log, of all records from `first` to `last`; False if some were indexed.
+
+        Raises DiskFullError, none are taken then.
+        """
+        if first <= self.max_physical_offset:
+            return False
+        if len(self._waiting) >= MAX_AT_ONCE:
+            self.drain()
+        self._waiting += keys
+        self.max_physical_offset = last
+        return True
 
     def drain(self) -> None:
         """Write what waits in the buffer into the files. Raises DiskFullError; the rest is still there then."""

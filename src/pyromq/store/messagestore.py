@@ -21,6 +21,7 @@ from pyromq.protocol.host import Host, pack_host, unpack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
 from pyromq.store.admission import Hook
+from pyromq.store.batching import BatchAppender
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
@@ -28,7 +29,6 @@ from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.flush import Flusher, Post
-from pyromq.store.grouping import GroupAppender
 from pyromq.store.index import Index
 from pyromq.store.lock import StoreLock, mark_running
 from pyromq.store.lookup import Lookup, QueryResult
@@ -81,7 +81,7 @@ class MessageStore:
         self.checkpoint = Checkpoint(config.checkpoint_path)
         self._dispatcher = Dispatcher(self.queues, self.index, self.flags, config.delays)
         self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
-        self._appender = GroupAppender(
+        self._appender = BatchAppender(
             config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
         )
         self._reader = Reader(config, self.commit_log, self.queues)
@@ -424,7 +424,7 @@ class MessageStore:
     @property
     def waiting(self) -> int:
         """Messages that are in the log but not on disk, and that nobody may see before they are."""
-        return len(self._dispatcher.waiting)
+        return self._dispatcher.backlog
 
     @property
     def dispatch_behind(self) -> int:

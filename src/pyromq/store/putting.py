@@ -5,6 +5,7 @@ A broker that delays, schedules or hides messages rewrites `topic` and `queue_id
 
 from enum import Enum
 from functools import lru_cache
+from struct import pack
 from typing import Final
 
 import msgspec
@@ -124,4 +125,5 @@ class PutResult(msgspec.Struct, gc=False):
         host = _host_text(self.store_host)
         if not self.offsets:
             return f"{host}{self.physical_offset:016X}"
-        return ",".join(f"{host}{offset:016X}" for offset in self.offsets)
+        places = pack(f">{len(self.offsets)}Q", *self.offsets).hex(",", 8).upper()
+        return host + places.replace(",", f",{host}")

@@ -45,7 +45,8 @@ _FROM_PROPERTIES = frozenset({"msgId", "tags", "keys", "properties"})
 class Segment(NamedTuple):
     """What a number of records in a row have in common; `topic` None leaves it to the records.
 
-    Only offsets in [start, end) are kept; `delta` is added to those that the records carry.
+    Only offsets in [start, end) are kept; `delta` is added to those that the records carry. `records` counts for
+    segments that come one after another.
     """
 
     records: int
@@ -84,35 +85,49 @@ class _Part(NamedTuple):
     columns: dict[str, pa.Array]
 
 
-def decode(buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], spec: RowSpec) -> Rows:
-    """The rows of records at ascending `starts`. Raises ReadError for one that cannot be read, unless told to skip."""
-    return _Decoding(buffer, starts, segments, spec).rows()
+def decode(
+    buffer: bytes | memoryview,
+    starts: Longs,
+    segments: Sequence[Segment],
+    spec: RowSpec,
+    owner: Longs | None = None,
+) -> Rows:
+    """The rows of records at ascending `starts`. Raises ReadError for one that cannot be read, unless told to skip.
+
+    `owner` says to which segment each record belongs, where segments do not come one after another.
+    """
+    if owner is None:
+        owner = np.repeat(np.arange(len(segments)), [segment.records for segment in segments])
+    return _Decoding(buffer, starts, segments, spec, owner).rows()
 
 
-def topics_of(buffer: bytes | memoryview, starts: Longs) -> list[str]:
-    """The topic of each record; "" for what is none."""
+def topics_of(buffer: bytes | memoryview, starts: Longs) -> tuple[list[str], Longs]:
+    """Topics, and which of them each record has; "" for what is none."""
     data = np.frombuffer(buffer, np.uint8)
     kinds = shapes(data, starts)
-    found = [""] * len(starts)
+    names: list[str] = []
+    found = np.zeros(len(starts), np.int64)
     for kind in np.unique(kinds):
         rows = np.flatnonzero(kinds == kind)
         layout, _ = locate(data, starts[rows], int(kind))
-        topics = text(gather(data, layout.topic_at, layout.topic_end)).to_pylist()
-        for row, topic in zip(rows.tolist(), topics, strict=True):
-            found[row] = topic
-    return found
+        topics = text(gather(data, layout.topic_at, layout.topic_end)).dictionary_encode()
+        found[rows] = topics.indices.to_numpy().astype(np.int64) + len(names)
+        names += topics.dictionary.to_pylist()
+    return names, found
 
 
 class _Decoding:
     """One call of `decode`."""
 
-    def __init__(self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], spec: RowSpec) -> None:
+    def __init__(
+        self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], spec: RowSpec, owner: Longs
+    ) -> None:
         self._buffer = buffer
         self._data: Bytes = np.frombuffer(buffer, np.uint8)
         self._starts = starts
         self._segments = segments
         self._spec = spec
-        self._owner: Longs = np.repeat(np.arange(len(segments)), [segment.records for segment in segments])
+        self._owner = owner
         self._corrupt = 0
         self._budget = MAX_INFLATED_RECORDS
 

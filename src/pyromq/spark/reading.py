@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Generator, Iterator, Sequence
+from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
@@ -45,20 +46,22 @@ def _from_files(
     """What the files hold; returns what is left for the brokers: above all, entries that are not in files yet."""
     paths = store_paths(options.store_path or "", "storePath")
     left = []
+    held: dict[Path, list[Range]] = {}
     for wanted in ranges:
         path = paths.get(wanted.broker) or paths.get("")
         topic = namespace.wrap(options.namespace or "", wanted.topic)
         try:
             if path is None or options.filter_type is FilterType.SQL92:
                 raise OptionError(f"storePath names no directory of broker {wanted.broker}")  # noqa: TRY301 - see below
-            store = StoreFiles(path)
-            part = files.covered(store, wanted, topic)
+            part = files.covered(StoreFiles(path), wanted, topic)
         except OptionError:
             if options.read_mode is ReadMode.LOG:
                 raise
             left.append(wanted)
             continue
-        yield from files.batches(store, part, shape, tags=options.wanted_tags, wire_topic=topic)
+        held.setdefault(path, []).append(part)
         if part.end < wanted.end:
             left.append(wanted._replace(start=part.end))
+    for path, parts in held.items():
+        yield from files.batches(StoreFiles(path), parts, shape, tags=options.wanted_tags, within=options.namespace)
     return tuple(left)

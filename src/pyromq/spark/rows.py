@@ -89,9 +89,11 @@ class Shape:
         )
         return cls(schema, spec, reader)
 
-    def batch(self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment]) -> pa.RecordBatch:
-        """The rows of some records. Raises ReadError or BadRecordError."""
-        rows = decode(buffer, starts, segments, self._spec)
+    def batch(
+        self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], owner: Longs | None = None
+    ) -> pa.RecordBatch:
+        """The rows of some records, see `decode`. Raises ReadError or BadRecordError."""
+        rows = decode(buffer, starts, segments, self._spec, owner)
         made = {name.lower(): column for name, column in rows.columns.items()}
         stays = None
         if self._body is not None:

@@ -89,6 +89,31 @@ def test_equals_the_scalar_decoder(made: list[bytes]) -> None:  # SP-02
     assert rows_of(rows.columns) == expected(buffer)
 
 
+@given(st.lists(records(), min_size=1, max_size=8))
+def test_rows_outlive_the_buffer(made: list[bytes]) -> None:
+    space = bytearray(b"".join(made))  # the reader of files fills one again and again
+    starts = walk(bytes(space))
+    rows = decode(memoryview(space), starts, [Segment(len(starts), None, "broker-a", start=-(2**63))], ALL)
+    before = expected(bytes(space))
+    space[:] = bytes(len(space))
+    assert rows_of(rows.columns) == before
+
+
+def test_records_belong_to_segments_in_any_order() -> None:
+    host = pack_host(Host("127.0.0.1", 1))
+    made = [pack_record(b"t", b"%d" % number, b"", 0, number, 0, 5, host, 4, host) for number in range(6)]
+    starts = np.repeat(walk(b"".join(made)), 2)  # one record may be in two queues, as Apache's light ones are
+    segments = [Segment(0, "first", "a", 0, 4), Segment(0, "second", "b", 11, 16, delta=10)]
+    spec = RowSpec(("topic", "brokerName", "queueOffset", "body"))
+    rows = decode(b"".join(made), starts, segments, spec, np.tile(np.array([0, 1]), 6))
+    assert list(zip(*rows_of(rows.columns).values(), strict=True)) == [
+        (topic, broker, number + delta, b"%d" % number)
+        for number in range(6)
+        for topic, broker, delta, own in (("first", "a", 0, range(4)), ("second", "b", 10, range(1, 6)))
+        if number in own
+    ]
+
+
 @given(st.lists(records(), min_size=1, max_size=5), st.data())
 def test_damage_is_an_error_of_ours_or_a_row_less(made: list[bytes], data: st.DataObject) -> None:
     buffer = bytearray(b"".join(made))

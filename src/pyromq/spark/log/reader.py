@@ -15,12 +15,13 @@ from pyromq.spark import starting
 from pyromq.spark.decode import Segment, topics_of
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as files
+from pyromq.spark.log.cutting import cut
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import StoreFiles, is_hidden, store_paths
 from pyromq.spark.log.storeoffsets import StoreOffsets
 from pyromq.spark.log.walking import walk_file
 from pyromq.spark.offsets import Range
-from pyromq.spark.planning import plan
+from pyromq.spark.planning import WORTH_A_TASK
 from pyromq.spark.rows import Shape
 from pyromq.spark.sourceoptions import CorruptRecords
 
@@ -70,15 +71,14 @@ class LogReader(DataSourceReader):
         for queue, start in begin.items():
             low, high = bounds[queue]
             key = (queue.topic, queue.broker_name, queue.queue_id)
-            wanted.append(Range(*key, max(start, low), min(end[queue], high)))
+            part = Range(*key, max(start, low), min(end[queue], high))
+            if part.messages > 0:
+                wanted.append(part)
         rows = max(1, int(self._options.max_bytes_per_partition / offsets.mean_size(wanted)))
-        total = sum(max(each.messages, 0) for each in wanted)
-        tasks = os.cpu_count() or 1
-        limit = rows if total > rows * tasks else None
-        return [
-            LogPartition(group)
-            for group in plan(wanted, max_partitions=max(tasks, -(-total // rows)), max_records=limit)
-        ]
+        total = sum(each.messages for each in wanted)
+        useful = min(os.cpu_count() or 1, max(1, total // WORTH_A_TASK))
+        tasks = max(useful, -(-total // rows))
+        return [LogPartition(group) for group in cut(wanted, tasks, offsets.queue)]
 
     def _stretches(self, stores: Mapping[str, StoreFiles]) -> Iterator[Stretch]:
         step = self._options.max_bytes_per_partition
@@ -93,10 +93,11 @@ class LogReader(DataSourceReader):
         stores = self._stores()
         if partition.stretch is not None:
             yield from self._walk(stores[partition.stretch.broker], partition.stretch)
-        for each in partition.ranges:
-            topic = namespace.wrap(self._options.namespace or "", each.topic)
+        options = self._options
+        for broker in sorted({each.broker for each in partition.ranges}):
+            own = [each for each in partition.ranges if each.broker == broker]
             yield from files.batches(
-                stores[each.broker], each, self._shape, tags=self._options.wanted_tags, wire_topic=topic
+                stores[broker], own, self._shape, tags=options.wanted_tags, within=options.namespace
             )
 
     def _walk(self, store: StoreFiles, stretch: Stretch) -> Iterator[pa.RecordBatch]:
@@ -107,9 +108,9 @@ class LogReader(DataSourceReader):
         skip = self._options.corrupt_records is CorruptRecords.SKIP
         known: dict[str, bool] = {"": True}  # damaged: for the decoder to tell
         for window in walk_file(file, stretch.begin, stretch.end, is_last=file is found[-1], skip_corrupt=skip):
-            topics = topics_of(window.buffer, window.starts)
+            topics, of_record = topics_of(window.buffer, window.starts)
             known |= {topic: self._is_wanted(topic) for topic in set(topics) - known.keys()}
-            kept = window.starts[np.array([known[topic] for topic in topics], np.bool_)]
+            kept = window.starts[np.array([known[topic] for topic in topics], np.bool_)[of_record]]
             for begin in range(0, len(kept), files.ROWS):
                 starts = kept[begin : begin + files.ROWS]
                 batch = self._shape.batch(window.buffer, starts, [Segment(len(starts), None, stretch.broker)])

@@ -4,6 +4,7 @@ Files are preallocated, so their size is not the end of what they hold: queues e
 where no record follows. Files may vanish (retention), and the last ones grow while they are read.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ STORE_TIME_AT = 56  # behind an IPv4 address of the producer; an IPv6 one moves 
 SYS_FLAG_AT = 36
 BORN_V6 = 0x10
 V6_EXTRA = 12
+LOOK_BACK = 1 << 16
+"""Entries read at a time when looking for one that is no filler."""
 
 Entries = npt.NDArray[Any]
 
@@ -41,6 +44,18 @@ class LogFile:
         fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         try:
             return os.pread(fd, min(length, self.size - (begin - self.start)), begin - self.start)
+        finally:
+            os.close(fd)
+
+    def next_data(self, begin: int) -> int:
+        """The offset from which on there may be anything but zeros: holes of a preallocated file are passed over."""
+        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return self.start + os.lseek(fd, begin - self.start, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
+                return self.start + self.size
+            return begin  # a file system without holes
         finally:
             os.close(fd)
 
@@ -88,12 +103,24 @@ class Queue:
         low, high = (self._files[0].start // ENTRY_SIZE if self._files else 0), self.max_offset
         while low < high:
             middle = (low + high) // 2
-            entry = self.entry(middle)
-            if entry is None or entry[1] == FILLER_SIZE or entry[0] < log_start:
+            position = self._record_before(middle + 1)
+            if position is None or position < log_start:
                 low = middle + 1
             else:
                 high = middle
         return low
+
+    def _record_before(self, end: int) -> int | None:
+        """Where the last record that was entered below an offset is, passing over fillers; None without one."""
+        first, count = self._files[0].start // ENTRY_SIZE, 1
+        while end > first:
+            begin = max(first, end - count)
+            found = self.entries(begin, end)
+            records = found["position"][found["size"] != FILLER_SIZE]
+            if len(records):
+                return int(records[-1])
+            end, count = begin, LOOK_BACK
+        return None
 
     def entry(self, index: int) -> tuple[int, int, int] | None:
         """Position, size and tag code."""

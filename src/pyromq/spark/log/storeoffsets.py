@@ -12,7 +12,7 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
-from pyromq.spark.log.storefiles import StoreFiles
+from pyromq.spark.log.storefiles import Queue, StoreFiles
 from pyromq.spark.offsets import Positions, Range
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.sourceoptions import Fallback, SourceOptions
@@ -83,12 +83,15 @@ class StoreOffsets:
             found[queue] = store.by_time(store.queue(self.wire(queue.topic), queue.queue_id), millis)
         return found
 
+    def queue(self, wanted: Range) -> Queue:
+        """The queue of a range."""
+        return self.stores[wanted.broker].queue(self.wire(wanted.topic), wanted.queue)
+
     def mean_size(self, ranges: Sequence[Range]) -> float:
         """Bytes of a record, by a sample of each range."""
         total = count = 0.0
         for each in ranges:
-            queue = self.stores[each.broker].queue(self.wire(each.topic), each.queue)
-            sizes = queue.entries(each.start, min(each.end, each.start + SAMPLE))["size"]
+            sizes = self.queue(each).entries(each.start, min(each.end, each.start + SAMPLE))["size"]
             weight = each.messages / max(len(sizes), 1)
             total += float(sizes.astype(np.int64).sum()) * weight
             count += each.messages

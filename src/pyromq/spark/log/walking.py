@@ -15,11 +15,12 @@ from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import LogFile
 from pyromq.spark.log.windows import Window
 
-CHUNK = 8 << 20
-MAX_RECORD = 8 << 20
-"""A record that claims more is damage."""
+CHUNK = MAX_RECORD = 8 << 20
+"""Bytes read at a time. A record that claims more is damage, so a chunk holds at least one."""
 BELIEVED = 3
+CUT_OFF = "a record that is cut off"
 
+_ZEROS = 3  # bytes of a record's size that may be zero, and so belong to a hole before the rest of it
 _HEAD = Struct(">ii").unpack_from
 _MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
@@ -32,13 +33,13 @@ def walk_file(file: LogFile, begin: int, end: int, *, is_last: bool, skip_corrup
     """
     position = begin if begin == file.start else _first(file, begin, end)
     while position is not None and position < end:
-        data = file.read(position, CHUNK + MAX_RECORD)
-        starts, length, problem = _chain(data, min(end - position, CHUNK))
+        data = file.read(position, CHUNK)
+        starts, length, problem = _chain(data, end - position)
         if starts:
             yield Window(data, np.array(starts, np.int64), 0)
         position += length
-        if problem is None:
-            continue
+        if problem is None or (starts and len(data) == CHUNK and (problem == CUT_OFF or length > CHUNK - 8)):
+            continue  # what did not fit begins the next chunk
         if problem == "" or is_last:
             return
         if not skip_corrupt:
@@ -62,7 +63,7 @@ def _chain(data: bytes, limit: int) -> tuple[list[int], int, str | None]:
         if magic not in (MAGIC_V1, MAGIC_V2) or not MIN_SIZE <= length <= MAX_RECORD:
             return starts, position, "no record"
         if position + length > size:
-            return starts, position, "a record that is cut off"
+            return starts, position, CUT_OFF
         starts.append(position)
         position += length
     return starts, position, None
@@ -71,7 +72,7 @@ def _chain(data: bytes, limit: int) -> tuple[list[int], int, str | None]:
 def _first(file: LogFile, begin: int, end: int) -> int | None:
     """Where the first record at or behind `begin` starts, None if there is none before `end`."""
     position = begin
-    while position < end:
+    while (position := max(position, file.next_data(position) - _ZEROS)) < end:
         data = file.read(position, CHUNK + BELIEVED * MAX_RECORD)
         if len(data) < MIN_SIZE:
             return None

@@ -1,10 +1,12 @@
-"""Records of a commit log by position, window by window: what a queue points to is spread over the log.
+"""Records of a commit log by position, some megabytes at a time.
 
-A window is mapped once and given back; only the pages that are touched are read. The last file is read with `pread`
-instead: a broker that recovers may cut it, and a map of what is cut away would kill the process.
+Where most of a stretch is wanted it is read as a whole, into one buffer that is used again and again. Where little of
+it is, it is mapped, so that only the pages with wanted records are touched. The last file is never mapped: a broker
+that recovers may cut it, and a map of what is cut away would kill the process.
 """
 
 import mmap
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +16,8 @@ from pyromq.spark.errors import ReadError
 from pyromq.spark.layout import Longs
 from pyromq.spark.log.storefiles import LogFile, StoreFiles
 
-WINDOW = 64 << 20
+SPAN = 64 << 20
+"""Bytes of the log, wanted or not, that one window covers at most."""
 DENSE = 4
 """A stretch is read as a whole when at least one in so many of its bytes is wanted."""
 
@@ -29,7 +32,7 @@ class Window:
 
 
 def windows(store: StoreFiles, positions: Longs, sizes: Longs, *, rows: int, size: int) -> Iterator[Window]:
-    """The records at ascending positions, at most about so many rows and bytes at a time.
+    """The records at ascending positions, at most so many rows and about so many bytes at a time.
 
     A window is good until the next one is asked for. Raises ReadError when a file is gone or a position lies outside.
     """
@@ -40,50 +43,71 @@ def windows(store: StoreFiles, positions: Longs, sizes: Longs, *, rows: int, siz
         file = next((each for each in files if each.start <= position < each.start + each.size), None)
         if file is None:
             raise ReadError(f"the log of {store.root} has nothing at {position}: deleted, or the queue is damaged")
-        limit = min(position + WINDOW, file.start + file.size)
-        end = begin + int(np.searchsorted(positions[begin:] + sizes[begin:], limit, side="right"))
-        if end == begin:
+        end = int(np.searchsorted(positions, file.start + file.size))
+        beyond = positions[begin:end] + sizes[begin:end] > file.start + file.size
+        if beyond.any():
+            position = int(positions[begin + np.argmax(beyond)])
             raise ReadError(f"the record at {position} of {store.root} reaches beyond its file")
         try:
-            yield from _cut(file, file is files[-1], positions[begin:end], sizes[begin:end], begin, rows, size)
+            fd = os.open(file.path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError:
             raise ReadError(f"{file.path} was deleted while it was read") from None
+        try:
+            reader = _Reader(file, fd, may_map=file is not files[-1])
+            for start, stop in _cuts(positions[begin:end], sizes[begin:end], rows, size):
+                part = slice(begin + start, begin + stop)
+                yield Window(*reader.read(positions[part], sizes[part]), part.start)
+        finally:
+            os.close(fd)
         begin = end
 
 
-def _cut(
-    file: LogFile, is_last: bool, positions: Longs, sizes: Longs, first: int, rows: int, size: int
-) -> Iterator[Window]:
-    base = int(positions[0])
-    span = int(positions[-1] + sizes[-1]) - base
-    sums = np.cumsum(sizes)
-    mapped = None if is_last else _map(file, base, span)
+def _cuts(positions: Longs, sizes: Longs, rows: int, size: int) -> Iterator[tuple[int, int]]:
+    """Where to cut so that no piece has too many rows, too many bytes, or too wide a span."""
+    sums, ends = np.cumsum(sizes), positions + sizes
     begin = 0
-    try:
-        while begin < len(positions):
-            before = int(sums[begin - 1]) if begin else 0
-            end = max(begin + 1, min(begin + rows, int(np.searchsorted(sums, before + size, side="right"))))
-            if mapped is not None:
-                view, offset = mapped
-                yield Window(memoryview(view), positions[begin:end] - base + offset, first + begin)
-            else:
-                yield _fetched(file, positions[begin:end], sizes[begin:end], first + begin)
-            begin = end
-    finally:
-        del mapped  # unmapped as soon as nobody looks at it any more
+    while begin < len(positions):
+        before = int(sums[begin - 1]) if begin else 0
+        by_bytes = int(np.searchsorted(sums, before + size, side="right"))
+        by_span = int(np.searchsorted(ends, positions[begin] + SPAN, side="right"))
+        end = max(begin + 1, min(begin + rows, by_bytes, by_span))
+        yield begin, end
+        begin = end
 
 
-def _map(file: LogFile, base: int, span: int) -> tuple[mmap.mmap, int]:
-    start = (base - file.start) // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-    offset = base - file.start - start
-    with file.path.open("rb") as stream:
-        return mmap.mmap(stream.fileno(), offset + span, offset=start, access=mmap.ACCESS_READ), offset
+class _Reader:
+    """Reads from one open file."""
 
+    def __init__(self, file: LogFile, fd: int, *, may_map: bool) -> None:
+        self._start = file.start
+        self._fd = fd
+        self._may_map = may_map
+        self._space = memoryview(b"")
 
-def _fetched(file: LogFile, positions: Longs, sizes: Longs, first: int) -> Window:
-    base = int(positions[0])
-    span = int(positions[-1] + sizes[-1]) - base
-    if span <= DENSE * int(sizes.sum()):
-        return Window(file.read(base, span), positions - base, first)
-    pieces = [file.read(*place) for place in zip(positions.tolist(), sizes.tolist(), strict=True)]
-    return Window(b"".join(pieces), np.cumsum([0, *map(len, pieces[:-1])]).astype(np.int64), first)
+    def read(self, positions: Longs, sizes: Longs) -> tuple[memoryview | bytes, Longs]:
+        """A buffer with these records, and where they start in it."""
+        base = int(positions[0])
+        span = int(positions[-1] + sizes[-1]) - base
+        if span <= DENSE * int(sizes.sum()):
+            return self._stretch(base - self._start, span), positions - base
+        if self._may_map:
+            return self._mapped(base - self._start, span, positions - base)
+        pieces = [
+            os.pread(self._fd, size, position - self._start)
+            for position, size in zip(positions.tolist(), sizes.tolist(), strict=True)
+        ]
+        return b"".join(pieces), np.cumsum([0, *map(len, pieces[:-1])]).astype(np.int64)
+
+    def _stretch(self, offset: int, length: int) -> memoryview:
+        if len(self._space) < length:
+            self._space = np.empty(length, np.uint8).data  # unlike a bytearray, not zeroed first
+        filled = 0
+        while filled < length and (count := os.preadv(self._fd, [self._space[filled:length]], offset + filled)):
+            filled += count
+        return self._space[:filled]
+
+    def _mapped(self, offset: int, length: int, places: Longs) -> tuple[memoryview, Longs]:
+        start = offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+        ahead = offset - start
+        view = mmap.mmap(self._fd, ahead + length, offset=start, access=mmap.ACCESS_READ)
+        return memoryview(view), places + ahead

@@ -72,6 +72,8 @@ PERMISSIONS: Final[Mapping[int, Permission]] = {
     Code.SEND_REPLY_MESSAGE: client(topic(PUB)),
     Code.SEND_REPLY_MESSAGE_V2: client(topic(PUB, "b")),
     Code.RECALL_MESSAGE: client(topic(PUB), needs.recall_handle),
+    Code.OPEN_WRITER: client(topic(PUB)),
+    Code.CLOSE_WRITER: client(topic(PUB)),
     Code.END_TRANSACTION: client(topic(PUB, optional=True), needs.message_at(PUB, _half)),
     # consuming
     Code.PULL_MESSAGE: client(*_CONSUME),

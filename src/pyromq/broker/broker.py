@@ -27,7 +27,6 @@ from pyromq.broker.daytotals import DayTotals
 from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.delivery import delivery_parts
 from pyromq.broker.durability import Durability
-from pyromq.broker.fences import Fences
 from pyromq.broker.filters import Filters
 from pyromq.broker.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
 from pyromq.broker.groups import Groups
@@ -59,6 +58,7 @@ from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
 from pyromq.broker.transactions import Transactions
+from pyromq.broker.writers.serving import Writers
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
@@ -76,6 +76,8 @@ PARK_TICK = 0.1
 CHECK_TICK = 0.2
 STORE_TICK = 0.1
 GATE_TICK = 1.0
+WRITER_TICK = 1.0
+WRITER_EXPIRY = 60.0
 REPLICATION_TICK = 0.1
 SCAN_INTERVAL = 10.0
 LAGGARD_INTERVAL = 180.0
@@ -410,7 +412,7 @@ class Broker:
         self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first
         self.pop = pop_parts(self, timer, self._undo)
         parts: tuple[_Part, ...] = (
-            Fences(self.sender, self.offsets),
+            self._writer_part(),
             self.puller,
             self.heartbeats,
             requests,
@@ -460,6 +462,15 @@ class Broker:
             self.timers.every(CHECK_TICK, away.tick)
         return self.transactions
 
+    def _writer_part(self) -> Writers:
+        """Read in the log which writers there are, before anything new is stored."""
+        self.writers = Writers(self.config, self.topics, self.store, self.sender, self.durability, self.clock)
+        self.writers.load()
+        self._undo.callback(self.writers.save)
+        self.timers.every(WRITER_TICK, self.writers.tick)
+        self.timers.every(WRITER_EXPIRY, self.writers.expire)
+        return self.writers
+
     def _begin_periodic_work(self) -> None:
         every, config = self.timers.every, self.config
         every(config.flush_consumer_offset_interval / 1000, self.offsets.save)
@@ -482,6 +493,7 @@ class Broker:
         self.offsets.forget_topic(topic)
         self.request_modes.forget_topic(topic)
         self.pop.forget_topic(topic)
+        self.writers.forget_topic(topic)
         self.stats.forget(lambda key: topic in key.split("@"))
         self.store.delete_topic(topic)
 

@@ -90,6 +90,13 @@ class SendSettings(Settings):
     store_reply_message_enable: bool = option(True, "Store replies as well as push them.", reloadable=True)
     max_message_size: int = option(4 * MB, "Largest body.", unit="bytes", minimum=1, maximum=15 * MB)
     max_flush_waiters: int = option(65_536, "Messages that may wait for the disk at a time.", minimum=1)
+    max_writers: int = option(
+        10_000, "Writers whose messages are stored once; the most silent one makes room.", minimum=1
+    )
+    max_writer_lanes: int = option(
+        100_000, "Tasks of all of them together, and queues that each task writes to.", minimum=1
+    )
+    writer_reserved_time: int = option(168, "How long a silent writer is remembered.", unit="hours", minimum=1)
 
 
 @settings

@@ -82,6 +82,21 @@ class BrokerMetrics(Collector):
             "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.waiting
         )
 
+        yield from self._writers()
+
+    def _writers(self) -> Iterator[Metric]:
+        writers = self._broker.writers
+        yield self._gauge("pyromq_writers", "Writers whose messages are stored once.", len(writers.table))
+        yield self._gauge("pyromq_writer_lanes", "Tasks that they work with.", writers.table.lanes)
+        yield self._gauge("pyromq_writer_queues", "Queues that each task writes to.", writers.table.tails)
+        for name, doc, count in (
+            ("pyromq_writer_repeated_messages", "Messages of writers that were stored already.", writers.repeated),
+            ("pyromq_writer_fenced_requests", "Requests of runs or attempts that were given up.", writers.fenced),
+        ):
+            counter = CounterMetricFamily(name, doc, labels=_NODE)
+            counter.add_metric(self._node, count)
+            yield counter
+
     def _traffic(self) -> Iterator[Metric]:
         broker = self._broker
         labels = (*_NODE, "topic", "message_type", "is_system")
@@ -260,6 +275,7 @@ class BrokerMetrics(Collector):
             ("producer_groups", broker.producers.refused),
             ("queue_locks", broker.locks.refused),
             ("waiting_messages", broker.sender.busy),
+            ("writers", broker.writers.table.evicted),
         ):
             refused.add_metric((*self._node, limit), count)
         yield refused

@@ -169,6 +169,9 @@ class RequestCode(IntEnum):
     POLLING_INFO = 200055
     POP_ROLLBACK = 200056
     BATCH_ACK_MESSAGE = 200151
+    # PyroMQ's own: far from RocketMQ's, and within the 16 bits of binary headers
+    OPEN_WRITER = 31001
+    CLOSE_WRITER = 31002
 
 
 class ResponseCode(IntEnum):
@@ -240,6 +243,8 @@ class ResponseCode(IntEnum):
     CONTROLLER_BROKER_LIVE_INFO_NOT_EXISTS = 2016
     USER_NOT_EXIST = 3001
     POLICY_NOT_EXIST = 3002
+    # PyroMQ's own
+    OUT_OF_SEQUENCE = 31001
 
 
 _REQUEST_NAMES = {member.value: member.name for member in RequestCode}

@@ -36,6 +36,7 @@ SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_TOPIC: Final = "OFFSET_MOVED_EVENT"
 CHECKPOINT_TOPIC: Final = "CHECKPOINT_TOPIC"
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
+WRITERS_TOPIC: Final = "rmq_sys_pyromq_writers"
 
 SYSTEM_TOPICS: Final = frozenset(
     {
@@ -61,6 +62,7 @@ FORBIDDEN_TOPICS: Final = frozenset(
         TRANS_CHECK_MAX_TIME_TOPIC,
         SELF_TEST_TOPIC,
         OFFSET_MOVED_TOPIC,
+        WRITERS_TOPIC,
     }
 )
 """Topics nobody may send to."""

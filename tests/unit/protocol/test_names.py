@@ -74,6 +74,7 @@ def test_topics_nobody_may_send_to() -> None:
         "TRANS_CHECK_MAX_TIME_TOPIC",
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
+        "rmq_sys_pyromq_writers",
     }
     assert forbidden == names.FORBIDDEN_TOPICS
     for topic in forbidden:

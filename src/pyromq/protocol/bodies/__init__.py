@@ -149,6 +149,7 @@ from pyromq.protocol.bodies.topics import (
     TopicList,
     TopicQueueMappingTable,
 )
+from pyromq.protocol.bodies.writers import WriterQueues
 
 __all__ = [
     "AclEntry",
@@ -258,6 +259,7 @@ __all__ = [
     "TransactionMetrics",
     "UnlockBatchRequest",
     "UserInfo",
+    "WriterQueues",
     "ack_bits",
     "ack_positions",
     "body_crc32",

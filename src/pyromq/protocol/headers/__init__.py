@@ -156,8 +156,11 @@ from pyromq.protocol.headers.replication import (
     ResetMasterFlushOffsetHeader,
 )
 from pyromq.protocol.headers.send import (
+    CloseWriterHeader,
     ConsumerSendMsgBackHeader,
     EndTransactionHeader,
+    OpenWriterHeader,
+    OpenWriterResponseHeader,
     RecallMessageHeader,
     RecallMessageResponseHeader,
     SendMessageHeader,
@@ -187,6 +190,7 @@ __all__ = [
     "CheckTransactionStateHeader",
     "CleanBrokerDataHeader",
     "CloneGroupOffsetHeader",
+    "CloseWriterHeader",
     "ConsumeMessageDirectlyHeader",
     "ConsumerSendMsgBackHeader",
     "ControllerAlterSyncStateSetHeader",
@@ -252,6 +256,8 @@ __all__ = [
     "NotifyBrokerRoleChangedHeader",
     "NotifyConsumerIdsChangedHeader",
     "NotifyMinBrokerIdChangeHeader",
+    "OpenWriterHeader",
+    "OpenWriterResponseHeader",
     "PeekMessageHeader",
     "PollingInfoHeader",
     "PollingInfoResponseHeader",

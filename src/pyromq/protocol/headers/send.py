@@ -116,3 +116,25 @@ class RecallMessageHeader(TopicHeader, kw_only=True):
 class RecallMessageResponseHeader(Header, kw_only=True):
     msg_id: str
     msg_region: str = field(default="DefaultRegion", name="MSG_REGION")
+
+
+class OpenWriterHeader(TopicHeader, kw_only=True):
+    """OPEN_WRITER: without numbers a new run begins; with them an attempt takes a lane over."""
+
+    topic: str
+    writer: str
+    run: Long | None = None
+    lane: Long | None = None
+    attempt: Long | None = None
+
+
+class OpenWriterResponseHeader(Header, kw_only=True):
+    run: Long
+
+
+class CloseWriterHeader(TopicHeader, kw_only=True):
+    """CLOSE_WRITER: with a run, only if no later one has begun."""
+
+    topic: str
+    writer: str
+    run: Long | None = None

@@ -1,12 +1,14 @@
 """Dead letters: bodies that cannot be parsed, sent to a topic with where they came from and what is wrong with them.
 
 The task that reads a bad body sends it, before the batch ends. Its place in the source is its identity, which stays the
-same however often the batch runs, so each reaches the topic once. The driver keeps the marks, as for a topic sink.
+same however often the batch runs, so each reaches the topic once. The driver keeps the marks and begins the runs, as
+for a topic sink.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
@@ -17,6 +19,7 @@ from pyromq.spark.errors import SparkError
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.plan import Plan, connection
 from pyromq.spark.sink.base import Attempt, Written
+from pyromq.spark.sink.lanes import Lanes, Run, begin_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.rows import Outgoing
@@ -51,6 +54,11 @@ def letters_options(plan: Plan) -> TopicSinkOptions:
     )
 
 
+def source(query: str) -> str:
+    """Who sends, as messages say it."""
+    return f"{query}/{NAME}"
+
+
 class DeadLetterSink:
     """The driver's side: marks. What it is told about batches is only that they are finished."""
 
@@ -58,10 +66,16 @@ class DeadLetterSink:
 
     def __init__(self, plan: Plan) -> None:
         self._options = letters_options(plan)
+        self._run = plan.runs.get(NAME, Run())
+
+    def begin(self, query: str) -> Run:
+        """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
+        with Wire(self._options) as wire:
+            return begin_run(wire, find_target(wire, self._options.topic or ""), source(query))
 
     def prepare(self, query: str) -> None:
         with Wire(self._options) as wire:
-            read_marks(wire, find_target(wire, self._options.topic or ""), groups(wire, query, NAME))
+            read_marks(wire, find_target(wire, self._options.topic or ""), groups(wire, query, NAME), self._run)
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "_Silent":
         del attempt, schema
@@ -73,7 +87,7 @@ class DeadLetterSink:
         with Wire(self._options) as wire:
             target = find_target(wire, self._options.topic or "")
             names = groups(wire, query, NAME)
-            marks = read_marks(wire, target, names)
+            marks = read_marks(wire, target, names, self._run)
             before = marks.before(batch)
             ends = max_offsets(wire, target)
             move_marks(wire, target, names, marks, batch, ends)
@@ -104,7 +118,7 @@ class Diverter:
         self._sender: FrameSender | None = None
         self._stored: set[str] = set()
         self._starts: dict[MessageQueue, int] = {}
-        self._source = f"{attempt.query}/{NAME}"
+        self._source = source(attempt.query)
         self._rows = 0
         self._bad = 0
 
@@ -165,12 +179,16 @@ class Diverter:
         if self._sender is None or self._target is None:
             options = letters_options(self._plan)
             wire = self._wire = Wire(options)
-            target = self._target = find_target(wire, options.topic or "")
+            run = self._plan.runs.get(NAME, Run())
+            target = self._target = _known_to(run, find_target(wire, options.topic or ""))
+            lanes = Lanes(wire, target, self._source, run, self._attempt)
+            for queue in target.queues:
+                lanes.end(queue)  # before the look: from here on nobody else sends what this task may
             marks: Marks = peek_marks(wire, target, groups(wire, self._attempt.query, NAME))
             self._starts = marks.before(self._attempt.batch)
             self._stored = self._sequences(max_offsets(wire, target))
             self._sender = FrameSender(
-                wire, options, recheck=lambda queue: self._sequences(max_offsets(wire, target, [queue]))
+                wire, options, recheck=lambda queue: self._sequences(max_offsets(wire, target, [queue])), lanes=lanes
             )
         return self._sender, self._target
 
@@ -179,3 +197,9 @@ class Diverter:
         assert self._target is not None  # noqa: S101
         group = groups(self._wire, self._attempt.query, NAME)[0]
         return sequences_between(self._wire, self._target, self._starts, ends, source=self._source, group=group)
+
+
+def _known_to(run: Run, target: Target) -> Target:
+    """Without queues of brokers that came since the run began: they would take what an earlier run still sends."""
+    known = [queue for queue in target.queues if queue.broker_name in run.numbers]
+    return msgspec.structs.replace(target, queues=known) if known else target

@@ -96,7 +96,7 @@ class TopicTarget(_Part):
     tags: str | None = None
     shard: str | list[str] = []
     id: str | list[str] = []
-    delivery: Literal["effectively-once", "at-least-once"] = "effectively-once"
+    delivery: Literal["effectively-once", "exactly-once", "at-least-once"] = "effectively-once"
     queues: int = 8
     options: dict[str, Scalar] = {}
     name: str | None = None

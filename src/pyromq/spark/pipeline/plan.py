@@ -25,6 +25,7 @@ from pyromq.spark.pipeline.definition import (
     columns_of,
 )
 from pyromq.spark.sink.base import Sink
+from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.parquet import ParquetSink
 from pyromq.spark.sink.rows import RowShape
@@ -50,8 +51,8 @@ class Plan(msgspec.Struct, kw_only=True):
     """Those of the message among them."""
     ids: dict[str, list[str]] = {}
     """By sink: the columns that make a row the same again."""
-    fences: dict[str, int] = {}
-    """By sink: the number of this run."""
+    runs: dict[str, Run] = {}
+    """By sink: the run that its brokers know."""
     fast: bool = False
     """Whether the tasks that read write the files, too."""
     bounds: dict[str, str] = {}
@@ -188,5 +189,5 @@ def _make(plan: Plan, name: str, target: Target) -> Sink | None:
             shard=columns_of(target.shard),
             id=plan.ids.get(name, []),
         )
-        return TopicSink(topic_options(plan.definition, target), name=name, shape=shape, fence=plan.fences.get(name))
+        return TopicSink(topic_options(plan.definition, target), name=name, shape=shape, run=plan.runs.get(name))
     return None

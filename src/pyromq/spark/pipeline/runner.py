@@ -20,6 +20,7 @@ from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline import definition as definitions
 from pyromq.spark.pipeline import rowsink, rowsource, stages
+from pyromq.spark.pipeline.deadletter import DeadLetterSink
 from pyromq.spark.pipeline.definition import Definition, FormatTarget, ParquetTarget, TopicTarget
 from pyromq.spark.pipeline.faults import explain, is_transient
 from pyromq.spark.pipeline.plan import Plan, make_sinks, message_columns, source_options, text
@@ -27,6 +28,7 @@ from pyromq.spark.pipeline.progress import Progress, Totals, read_progress
 from pyromq.spark.pipeline.session import cores, settings, start_session
 from pyromq.spark.pipeline.state import Identity, State
 from pyromq.spark.pipeline.topics import ensure_topics
+from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.layout import write_durably
 from pyromq.spark.sink.parquet import ParquetSink, check_columns
 from pyromq.spark.sink.topic import TopicSink
@@ -150,8 +152,8 @@ class PipelineRun:
             rows = stages.apply(session, rows, self.definition, self._functions)
             plan.ids = stages.check_plan(rows, self.definition)
             check_output(self.definition, rows)
-            plan.fences = raise_fences(plan)
-            plan.save(self.state.plan)
+        plan.runs = begin_runs(plan)
+        plan.save(self.state.plan)
         writer = rows.writeStream.option("checkpointLocation", self.definition.checkpoint).queryName(
             self.definition.name
         )
@@ -232,15 +234,12 @@ def make_plan(
     )
 
 
-def raise_fences(plan: Plan) -> dict[str, int]:
-    """Begin a run at every topic that must not get rows twice; returns its number there. Raises PyroMQError."""
-    numbers: dict[str, int] = {}
-    for sink in make_sinks(plan):
-        if isinstance(sink, TopicSink):
-            sink.raise_fence(plan.query)
-            if sink.fence is not None:
-                numbers[sink.name] = sink.fence
-    return numbers
+def begin_runs(plan: Plan) -> dict[str, Run]:
+    """Begin a run at every topic that must not get rows twice; returns those of each sink. Raises PyroMQError."""
+    runs = {
+        sink.name: sink.begin(plan.query) for sink in make_sinks(plan) if isinstance(sink, TopicSink | DeadLetterSink)
+    }
+    return {name: run for name, run in runs.items() if run is not None}
 
 
 def check_output(definition: Definition, rows: DataFrame) -> None:

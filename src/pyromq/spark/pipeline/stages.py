@@ -130,7 +130,7 @@ def check_plan(rows: DataFrame, definition: Definition) -> dict[str, list[str]]:
         where = f"sinks[{place}].topic"
         ids[name] = columns_of(target.id)
         _check_columns(rows, f"{where}.id", ids[name])
-        if target.delivery == "effectively-once" and shape.shuffles and not ids[name]:
+        if target.delivery != "at-least-once" and shape.shuffles and not ids[name]:
             keys = definition.dedup.keys if definition.dedup is not None else []
             if not keys or not set(keys) <= set(rows.columns) or shape.aggregates:
                 raise DefinitionError(

@@ -12,6 +12,7 @@ import msgspec
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
+from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.target import Target, commit, committed, max_offsets, messages_between, wire_name
 from pyromq.spark.wire import Wire
 
@@ -51,21 +52,25 @@ def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
     return wire_name(wire, f"{stem}_0"), wire_name(wire, f"{stem}_1")
 
 
-def read_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
-    """The marks; a queue without any gets its present end, at once, before anything is sent to it.
+def read_marks(wire: Wire, target: Target, names: tuple[str, str], run: Run) -> Marks:
+    """The marks; where there is none it becomes the sink's origin in that queue, before anything is sent to it.
 
+    Brokers keep offsets in memory for some seconds: one that crashes may forget marks, but not origins. Where nobody
+    knows the origin, it is the other mark or the present end, which is right unless a broker forgot a mark. A mark
+    behind the end is of a queue that was made anew, or lost its end with the broker's power: it begins at 0 again.
     Only for the driver, before the tasks start: of two that set a first mark, one could pass over the other's messages.
     Raises RemotingError, ProtocolError or BrokerError.
     """
     even, odd = (committed(wire, target, name) for name in names)
-    unknown = [queue for queue in target.queues if queue not in even and queue not in odd]
-    ends = max_offsets(wire, target, unknown) if unknown else {}
-    for name, side, other in ((names[0], even, odd), (names[1], odd, even)):
-        # With only one mark, the other was lost together with everything that a broker forgot in a crash.
-        added = {queue: other.get(queue, ends.get(queue, 0)) for queue in target.queues if queue not in side}
-        if added:
-            commit(wire, target, name, added)
-            side.update(added)
+    ends = max_offsets(wire, target)
+    origins = {queue: origin for queue in target.queues if (origin := run.origin(queue)) is not None}
+    for name, side, other in ((names[0], even, dict(odd)), (names[1], odd, dict(even))):
+        found = {queue: side.get(queue, origins.get(queue, other.get(queue, ends[queue]))) for queue in target.queues}
+        believed = {queue: offset if offset <= ends[queue] else 0 for queue, offset in found.items()}
+        changed = {queue: offset for queue, offset in believed.items() if side.get(queue) != offset}
+        if changed:
+            commit(wire, target, name, changed)
+            side.update(changed)
     return Marks((even, odd))
 
 

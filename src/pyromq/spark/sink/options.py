@@ -17,6 +17,7 @@ class Delivery(enum.StrEnum):
 
     AT_LEAST_ONCE = "at-least-once"
     EFFECTIVELY_ONCE = "effectively-once"
+    EXACTLY_ONCE = "exactly-once"
 
 
 class Compression(enum.StrEnum):
@@ -40,7 +41,10 @@ class TopicSinkOptions(ConnectionOptions):
 
     topic: str | None = option(None, "Topic of all rows; wins over the column `topic`.")
     producer_group: str = option("pyromq-spark", "Group that the messages are sent under.")
-    delivery: Delivery = option(Delivery.AT_LEAST_ONCE, "What a repeated batch does; effectively-once needs `topic`.")
+    delivery: Delivery = option(
+        Delivery.AT_LEAST_ONCE,
+        "What a repeated batch does. The others need `topic`; exactly-once refuses brokers that cannot hold it.",
+    )
     send_batch_bytes: int = option(
         512 * 1024, "Size of a frame of messages.", minimum=1024, maximum=4 << 20, unit="bytes"
     )
@@ -58,5 +62,10 @@ class TopicSinkOptions(ConnectionOptions):
             names.check_producer_group(self.producer_group)
         except ValidationError as error:
             raise OptionError(str(error)) from None
-        if self.delivery is Delivery.EFFECTIVELY_ONCE and self.topic is None:
-            raise OptionError("delivery=effectively-once looks at the end of one topic: set the option topic")
+        if self.once and self.topic is None:
+            raise OptionError(f"delivery={self.delivery} looks at the end of one topic: set the option topic")
+
+    @property
+    def once(self) -> bool:
+        """Whether a repeated batch must not repeat messages."""
+        return self.delivery is not Delivery.AT_LEAST_ONCE

@@ -1,11 +1,12 @@
 """Send messages as frames, many under way at a time, and wait for every acknowledgement.
 
-A frame whose fate is unknown (the connection broke, no answer came) is sent again only after `recheck` has said which
-of its messages are stored, so that a sink that must not repeat does not; one that may simply has no `recheck`.
+A frame whose fate is unknown (the connection broke, no answer came) is sent again. Where messages have places, the
+broker stores each once and in order, so frames keep their order and go out as they are. Elsewhere `recheck` says which
+messages are stored, so that a sink that must not repeat does not; one that may simply has neither.
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
@@ -20,8 +21,10 @@ from pyromq.protocol.headers import SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_TOPIC
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.writers import PLACE, PLACE_FIELD, WRITER_FIELD
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.sink.base import SinkError
+from pyromq.spark.sink.lanes import Lanes
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.wire import Wire
@@ -79,6 +82,10 @@ class _Frame:
         self.items: list[_Item] = []
         self.size = 0
         self.single: Outgoing | None = None
+        self.place: str | None = None
+        """Of the first message, where messages have places."""
+        self.number = 0
+        """In the order in which frames were first sent."""
         self.tries = 0
 
     def add(self, item: _Item) -> None:
@@ -95,14 +102,15 @@ class FrameSender:
         options: TopicSinkOptions,
         *,
         recheck: Recheck | None = None,
-        fence: str | None = None,
+        lanes: Lanes | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._wire = wire
         self._options = options
         self._recheck = recheck
-        self._ext = None if fence is None else {"fence": fence}
+        self._lanes = lanes
+        self._sequences: Counter[MessageQueue] = Counter()
         self._clock = clock
         self._sleep = sleep
         self._timeout = options.send_timeout_ms / 1000
@@ -111,6 +119,7 @@ class FrameSender:
         self._filling: dict[MessageQueue, _Frame] = {}
         self._under_way: deque[tuple[int, _Frame]] = deque()
         self._answers: dict[int, Command] = {}
+        self._frames = 0
 
     def send(self, address: str, queue: MessageQueue, message: Outgoing, sequence: str = "") -> None:
         """Take a message; it leaves with its frame. Raises SendFailedError or RefusedError for any before it."""
@@ -120,6 +129,7 @@ class FrameSender:
             frame.add(_Item(sequence, b""))
             self._dispatch(frame)
             return
+        place = self._place(queue, message)
         item = self._item(message, sequence)
         found = self._filling.get(queue)
         if found is not None and found.size + len(item.data) > self._options.send_batch_bytes:
@@ -127,6 +137,7 @@ class FrameSender:
             found = None
         if found is None:
             found = self._filling[queue] = _Frame(address, queue)
+            found.place = place
         found.add(item)
 
     def finish(self) -> None:
@@ -137,6 +148,14 @@ class FrameSender:
             for frame in self._await_oldest():
                 self._dispatch(frame)
 
+    def _place(self, queue: MessageQueue, message: Outgoing) -> str | None:
+        """Where the message belongs among those for its queue; it says so itself, too."""
+        place = None if self._lanes is None else self._lanes.place(queue, self._sequences[queue])
+        if place is not None:
+            message.properties[PLACE] = place
+            self._sequences[queue] += 1
+        return place
+
     def _item(self, message: Outgoing, sequence: str) -> _Item:
         body = message.body if self._compression is None else compress(message.body, self._compression)
         properties = encode_properties(message.properties)
@@ -145,16 +164,18 @@ class FrameSender:
         return _Item(sequence, b"".join((head, body, _SHORT.pack(len(properties)), properties)))
 
     def _dispatch(self, frame: _Frame) -> None:
+        if not frame.number:
+            frame.number = self._frames = self._frames + 1
         waiting = deque([frame])
         while waiting:
             while len(self._under_way) >= self._options.send_in_flight:
-                waiting.extend(self._await_oldest())
+                waiting.extendleft(reversed(self._await_oldest()))
             each = waiting.popleft()
             each.tries += 1
             try:
                 number = self._wire.send(each.address, self._command(each), self._timeout)
             except RemotingError as error:
-                waiting.extend(self._lost(each, error))
+                waiting.extendleft(reversed(self._lost(each, error)))
             else:
                 self._under_way.append((number, each))
 
@@ -180,10 +201,15 @@ class FrameSender:
                 RequestCode.SEND_BATCH_MESSAGE,
                 header,
                 body=b"".join([item.data for item in frame.items]),
-                ext=self._ext,
+                ext=self._ext(frame),
             )
         body = single.body if self._compression is None else compress(single.body, self._compression)
         return Command.request(RequestCode.SEND_MESSAGE_V2, header, body=body)
+
+    def _ext(self, frame: _Frame) -> dict[str, str] | None:
+        if self._lanes is None or frame.place is None:
+            return None
+        return {WRITER_FIELD: self._lanes.writer, PLACE_FIELD: frame.place}
 
     def _await_oldest(self) -> list[_Frame]:
         """Wait for one acknowledgement; returns what must be sent again."""
@@ -198,16 +224,25 @@ class FrameSender:
                     self._answers[got.opaque] = got
         except (RemotingError, ProtocolError) as error:
             return self._lost(frame, error)
-        if answer.code in STORED:
+        unsafe = answer.code == ResponseCode.FLUSH_DISK_TIMEOUT and frame.place is not None
+        if answer.code in STORED and not unsafe:
             return []
-        if answer.code in BUSY and frame.tries <= self._options.send_retries:
+        if answer.code == ResponseCode.OUT_OF_SEQUENCE and self._follows(frame):
+            frame.tries -= 1
+            return [frame]
+        busy = answer.code in BUSY or unsafe
+        if busy and frame.tries <= self._options.send_retries:
             self._pause(frame.tries)
             return [frame]
-        kind = SendFailedError if answer.code in BUSY else RefusedError
+        kind = SendFailedError if busy else RefusedError
         raise kind(
             f"{frame.queue.broker_name} did not take {len(frame.items)} messages for {frame.queue.topic} queue "
             f"{frame.queue.queue_id}: {answer.code} {answer.remark}"
         )
+
+    def _follows(self, frame: _Frame) -> bool:
+        """Whether one that must be stored before this frame is under way again."""
+        return any(each.queue == frame.queue and each.number < frame.number for _, each in self._under_way)
 
     def _lost(self, frame: _Frame, error: Exception) -> list[_Frame]:
         """Nobody knows what became of this frame and all others to that broker: wait, look, keep what is not stored."""
@@ -220,6 +255,7 @@ class FrameSender:
             else:
                 kept.append((number, each))
         self._under_way = kept
+        lost.sort(key=lambda each: each.number)
         tries = max(each.tries for each in lost)
         while True:
             if tries > self._options.send_retries:
@@ -235,7 +271,7 @@ class FrameSender:
 
     def _unstored(self, frame: _Frame) -> bool:
         """Take out what is stored; returns whether something is left."""
-        if self._recheck is not None:
+        if self._recheck is not None and frame.place is None:
             stored = self._recheck(frame.queue)
             frame.items = [item for item in frame.items if item.sequence not in stored]
         return bool(frame.items)

@@ -1,9 +1,10 @@
-"""A topic as a sink: at least once, or effectively once by marks and a look at the end of the topic.
+"""A topic as a sink: at least once, or once by marks, a look at the end of the topic, and brokers that refuse the late.
 
-Effectively once: every message carries who sent it and a sequence that a repeated batch gives to the same row again.
-Before the tasks of a batch start the driver reads the marks and the ends of the queues. Where they differ, tasks look
-for their messages in between and leave them out; a task also looks at what came since, which is how a second attempt
-finds the sends of the first. On a topic of its own, without a crash, there is nothing to look at.
+Once: every message carries who sent it and a sequence that a repeated batch gives to the same row again. Before the
+tasks of a batch start the driver reads the marks and the ends of the queues. Where they differ, tasks look for their
+messages in between and leave them out; a task also looks at what came since, which is how a second attempt finds the
+sends of the first. On a topic of its own, without a crash, there is nothing to look at. Brokers of PyroMQ see to it
+that nothing comes after the look (see `lanes`), so that each row is there exactly once; Apache's cannot.
 """
 
 import os
@@ -21,8 +22,8 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import Property
 from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
-from pyromq.spark.sink.fencing import fence_field, raise_fence, raise_task_fence
-from pyromq.spark.sink.marks import Marks, groups, move_marks, read_marks, sequences_between, stamp, stem_of
+from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
+from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
 from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
 from pyromq.spark.sink.sending import FrameSender
@@ -43,10 +44,15 @@ class Prepared(msgspec.Struct, frozen=True):
     marks: Marks | None = None
     looked: dict[MessageQueue, int] = {}
     """Where the queues ended before the first task started."""
+    run: Run = Run()
 
 
 class TopicSink:
-    """Rows become messages; `shape` says how for a pipeline, without it the columns have the names of the options."""
+    """Rows become messages; `shape` says how for a pipeline, without it the columns have the names of the options.
+
+    `run` is the run of the query, where somebody begins one when the query starts; otherwise every batch is a run.
+    `bounded`: there is one batch, and nobody will repeat it but Spark's own tasks.
+    """
 
     def __init__(
         self,
@@ -54,29 +60,30 @@ class TopicSink:
         *,
         name: str = "topic",
         shape: RowShape | None = None,
-        fence: int | None = None,
+        run: Run | None = None,
+        bounded: bool = False,
     ) -> None:
         self.name = name
-        self.fence = fence
-        """Number of this run, where runs have one; see `raise_fence`."""
+        self.run = run
+        self.bounded = bounded
         self.options = options
         self.shape = shape
         self.prepared: Prepared | None = None
 
     @property
     def once(self) -> bool:
-        return self.options.delivery is Delivery.EFFECTIVELY_ONCE
+        return self.options.once
 
     def source(self, query: str) -> str:
         """Who sends, as messages say it."""
         return f"{query}/{self.name}"
 
-    def raise_fence(self, query: str) -> None:
+    def begin(self, query: str) -> Run | None:
         """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        if self.once and self.options.topic is not None:
-            with Wire(self.options) as wire:
-                target = find_target(wire, self.options.topic)
-                self.fence = raise_fence(wire, target, stem_of(query, self.name))
+        if not self.once or self.options.topic is None:
+            return None
+        with Wire(self.options) as wire:
+            return begin_run(wire, find_target(wire, self.options.topic), self.source(query))
 
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
@@ -87,8 +94,13 @@ class TopicSink:
             if not self.once:
                 self.prepared = Prepared(target)
                 return
-            marks = read_marks(wire, target, groups(wire, query, self.name))
-            self.prepared = Prepared(target, marks, max_offsets(wire, target))
+            # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
+            known = self.run or (self.prepared.run if self.prepared is not None else Run())
+            run = continued(wire, target, self.source(query), known)
+            if self.options.delivery is Delivery.EXACTLY_ONCE:
+                check_all_know(target, run)
+            marks = None if self.bounded else read_marks(wire, target, groups(wire, query, self.name), run)
+            self.prepared = Prepared(target, marks, max_offsets(wire, target), run)
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
         if self.shape is None:
@@ -100,19 +112,25 @@ class TopicSink:
         sent = [Sent.decode(message) for message in messages]
         if self.once and self.options.topic is not None:
             with Wire(self.options) as wire:
-                target = find_target(wire, self.options.topic)
-                # No task of this query sends now: all that is there belongs to finished batches, this one included.
-                names = groups(wire, query, self.name)
-                move_marks(wire, target, names, read_marks(wire, target, names), batch, max_offsets(wire, target))
+                self._finish(wire, find_target(wire, self.options.topic), query, batch)
         return sum(each.rows for each in sent)
+
+    def _finish(self, wire: Wire, target: Target, query: str, batch: int) -> None:
+        """No task of this query sends now: all that is there belongs to finished batches, this one included."""
+        if self.bounded:
+            if self.prepared is not None:
+                end_run(wire, target, self.source(query), self.prepared.run)
+            return
+        names = groups(wire, query, self.name)
+        move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
 
 
 class TopicTask:
     """One attempt's messages."""
 
     def __init__(self, sink: TopicSink, attempt: Attempt, rows: Rows, prepared: Prepared | None) -> None:
-        if sink.once and (prepared is None or prepared.marks is None):
-            raise SinkError("delivery=effectively-once needs a streaming query with a checkpoint")
+        if sink.once and prepared is None:
+            raise SinkError(f"delivery={sink.options.delivery} needs a sink that was prepared on the driver")
         self._sink = sink
         self._attempt = attempt
         self._rows = rows
@@ -120,10 +138,19 @@ class TopicTask:
         self._source = sink.source(attempt.query)
         self._prepared = prepared
         self._targets: dict[str, Target] = {}
+        self._lanes = (
+            Lanes(self._wire, prepared.target, self._source, prepared.run, attempt)
+            if sink.once and prepared is not None
+            else None
+        )
         self._stored = self._stored_before() if sink.once else set()
         self._known: dict[MessageQueue, set[str]] = {}
-        self._stem = stem_of(attempt.query, sink.name)
-        self._sender = self._make_sender()
+        self._sender = FrameSender(
+            self._wire,
+            sink.options,
+            recheck=self._stored_since if sink.once else None,
+            lanes=self._lanes,
+        )
         self._ids = UniqueIdGenerator("127.0.0.1", os.getpid(), secrets.randbits(32), _now_ms, zone=UTC)
         self._row = 0
         self._repeated = 0
@@ -197,29 +224,19 @@ class TopicTask:
             return set()
         return self._sequences(prepared.target, prepared.marks.before(self._attempt.batch), prepared.looked)
 
-    def _make_sender(self) -> FrameSender:
-        options = self._sink.options
-        if not self._sink.once:
-            return FrameSender(self._wire, options)
-        number = self._sink.fence
-        fence = None if number is None else fence_field(self._wire, self._stem, number, self._attempt)
-        return FrameSender(self._wire, options, recheck=self._stored_since, fence=fence)
-
     def _stored_since_look(self, queue: MessageQueue) -> set[str]:
         """What came into a queue between the driver's look and this task's first message for it."""
         known = self._known.get(queue)
         if known is None:
-            prepared, number = self._prepared, self._sink.fence
-            if self._attempt.number and number is not None and prepared is not None:
-                raise_task_fence(self._wire, prepared.target, queue, self._stem, number, self._attempt)
-            known = self._known[queue] = self._stored_since(queue)
+            end = self._lanes.end(queue) if self._lanes is not None else None
+            known = self._known[queue] = self._stored_since(queue, end)
         return known
 
-    def _stored_since(self, queue: MessageQueue) -> set[str]:
+    def _stored_since(self, queue: MessageQueue, end: int | None = None) -> set[str]:
         prepared = self._prepared
         if prepared is None:
             return set()
-        ends = max_offsets(self._wire, prepared.target, [queue])
+        ends = max_offsets(self._wire, prepared.target, [queue]) if end is None else {queue: end}
         return self._sequences(prepared.target, {queue: prepared.looked.get(queue, 0)}, ends)
 
     def _sequences(self, target: Target, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]) -> set[str]:

@@ -10,32 +10,26 @@ from pyromq.spark.errors import OptionError
 from pyromq.spark.options import read_options
 from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter
-from pyromq.spark.sink.options import Delivery, TopicSinkOptions
+from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.topic import TopicSink
 
 
 def batch_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutBatchWriter:
     """For `df.write`. Raises OptionError."""
-    options = _options(given, overwrite=overwrite)
-    if options.delivery is Delivery.EFFECTIVELY_ONCE:
-        raise OptionError(
-            "delivery=effectively-once needs a streaming query; a batch job has nothing to be told apart by"
-        )
-    return FanOutBatchWriter([TopicSink(options)], uuid.uuid4().hex)
+    return FanOutBatchWriter([TopicSink(_options(given, overwrite=overwrite), bounded=True)], uuid.uuid4().hex)
 
 
 def stream_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutStreamWriter:
     """For `df.writeStream`. Raises OptionError or SinkError."""
     options = _options(given, overwrite=overwrite)
-    once = options.delivery is Delivery.EFFECTIVELY_ONCE
-    query = query_id(given.get("checkpointLocation") or given.get("checkpointlocation")) if once else ""
+    query = query_id(given.get("checkpointLocation") or given.get("checkpointlocation")) if options.once else ""
     return FanOutStreamWriter([TopicSink(options)], query)
 
 
 def query_id(checkpoint: str | None) -> str:
     """The id that a query keeps as long as its checkpoint. Raises SinkError when it cannot be found out."""
     if not checkpoint:
-        raise SinkError("delivery=effectively-once needs the option checkpointLocation on the query itself")
+        raise SinkError("delivery other than at-least-once needs the option checkpointLocation on the query itself")
     try:
         system, path = fs.FileSystem.from_uri(checkpoint) if ":" in checkpoint else (fs.LocalFileSystem(), checkpoint)
         with system.open_input_stream(f"{path.rstrip('/')}/metadata") as file:

@@ -4,37 +4,53 @@ import json as jsonlib
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.live import Live
-from rich.table import Table
 
+from pyromq.cli import output
 from pyromq.cli.flags import fail
+from pyromq.cli.pipelineview import history_view, lag_view, letters_view, screen, status_view
 from pyromq.errors import PyroMQError
 
 if TYPE_CHECKING:
     from pyromq.spark.pipeline.definition import Definition
     from pyromq.spark.pipeline.progress import Progress
 
-app = typer.Typer(no_args_is_help=True)
-dlq = typer.Typer(no_args_is_help=True, help="Dead letters: look at them, retry them, drop them.")
+app = typer.Typer(
+    no_args_is_help=True, epilog="Example: pyromq pipeline init orders.yaml && pyromq pipeline run orders.yaml --once"
+)
+dlq = typer.Typer(
+    no_args_is_help=True,
+    help="Dead letters: look at them, retry them, drop them.",
+    epilog="Example: pyromq pipeline dlq show orders.yaml",
+)
 app.add_typer(dlq, name="dlq")
 
 
 @app.callback()
 def pipeline() -> None:
-    """Data pipelines on Spark: from topics to files, tables and topics."""
+    """Data pipelines on Spark: from topics to files, tables and topics.
+
+    A pipeline is a YAML file. `init` writes one to start from, `check` says what is wrong with it, `run` runs it: once
+    more after whatever ended it, without a row lost or twice. `status`, `lag` and `history` tell how it goes, `replay`
+    and `rewind` read again, `dlq` has what could not be parsed, `compact` merges small files.
+    """
 
 
 File = Annotated[Path, typer.Argument(help="The pipeline file (YAML).", exists=True, dir_okay=False)]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+AllowTypeChange = Annotated[
+    bool,
+    typer.Option(
+        "--allow-type-change",
+        help="Accept columns with other types than in the last run. Tables that hold rows need a new path besides.",
+    ),
+]
 
 
 @contextmanager
@@ -55,24 +71,32 @@ def _load(file: Path) -> "Definition":
     return load(file)
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline run orders.yaml --metrics-port 9200")
 def run(
     file: File,
     once: Annotated[bool, typer.Option("--once", help="End when everything that is there now is through.")] = False,
     grace: Annotated[float, typer.Option(help="Seconds that a stop waits for the batch under way.")] = 60.0,
-    metrics_port: Annotated[int, typer.Option(help="Serve Prometheus metrics here; 0 takes a free port.")] = -1,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Serve Prometheus metrics on this port of 127.0.0.1; 0 takes a free one."),
+    ] = None,
+    allow_type_change: AllowTypeChange = False,
     json: Annotated[bool, typer.Option("--json", help="Print a line of JSON for each batch.")] = False,
 ) -> None:
-    """Run a pipeline until SIGTERM or SIGINT, which end it after the batch under way."""
+    """Run a pipeline until SIGTERM or Ctrl-C, which end it after the batch under way.
+
+    What passes by itself, as a broker that is away, leads to another try; anything else ends the run with a sentence.
+    The next run goes on where this one was, however it ended.
+    """
     with _said():
         definition = _load(file)
         from pyromq.spark.pipeline.metrics import Metrics  # noqa: PLC0415 - as above
         from pyromq.spark.pipeline.runner import PipelineRun  # noqa: PLC0415 - as above
 
         metrics = Metrics(definition.name)
-        if metrics_port >= 0:
+        if metrics_port is not None:
             typer.echo(f"Metrics at http://127.0.0.1:{metrics.serve(metrics_port)}/metrics", err=True)
-        with _screen(json=json) as show:
+        with screen(json=json) as show:
 
             def on_progress(progress: "Progress") -> None:
                 metrics.observe(progress)
@@ -82,62 +106,29 @@ def run(
                 metrics.restarted()
                 typer.echo(f"pyromq: {reason}; next try in {pause:.0f} s", err=True)
 
-            made = PipelineRun(definition, on_progress=on_progress, on_restart=on_restart, grace=grace)
+            made = PipelineRun(
+                definition,
+                on_progress=on_progress,
+                on_restart=on_restart,
+                grace=grace,
+                allow_type_change=allow_type_change,
+            )
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: made.stop())
             totals = made.run(once=once)
         if not json:
             rows = ", ".join(f"{count} rows to {sink}" for sink, count in totals.rows.items())
-            typer.echo(f"{totals.messages} messages in {totals.batches} batches: {rows or 'nothing new'}.")
+            lost = f" {totals.lost} messages were gone before they were read." if totals.lost else ""
+            typer.echo(f"{totals.messages} messages in {totals.batches} batches: {rows or 'nothing new'}.{lost}")
 
 
-@contextmanager
-def _screen(*, json: bool) -> "Iterator[Callable[[Progress], None]]":
-    if json:
-        yield lambda progress: typer.echo(msgspec.json.encode(progress).decode())
-        return
-    console = Console()
-    if not console.is_terminal:
-        yield lambda progress: typer.echo(_line(progress))
-        return
-    with Live(console=console, transient=True) as live:
-        yield lambda progress: live.update(_board(progress))
-
-
-def _line(progress: "Progress") -> str:
-    rows = " ".join(f"{sink}={count}" for sink, count in progress.rows.items())
-    return (
-        f"batch {progress.batch}: {progress.messages} messages in {progress.duration_ms} ms, {progress.lag} behind, "
-        f"{progress.bad} bad, {progress.duplicates} repeated, {rows}"
-    )
-
-
-def _board(progress: "Progress") -> Table:
-    table = Table(title=f"{progress.pipeline}, batch {progress.batch}", caption=f"{progress.lag} messages behind")
-    table.add_column("")
-    table.add_column("batch", justify="right")
-    table.add_column("total", justify="right")
-    totals = progress.totals
-    for name, now, all_ in (
-        ("messages", progress.messages, totals.messages),
-        ("bad", progress.bad, totals.bad),
-        ("repeated", progress.duplicates, totals.duplicates),
-        ("lost", progress.lost, totals.lost),
-        *((f"→ {sink}", rows, totals.rows.get(sink, 0)) for sink, rows in progress.rows.items()),
-    ):
-        table.add_row(name, f"{now:,}", f"{all_:,}")
-    table.add_row("duration", f"{progress.duration_ms} ms", "")
-    if progress.state_rows:
-        table.add_row("state", f"{progress.state_rows:,} rows", f"{progress.state_bytes:,} bytes")
-    return table
-
-
-@app.command()
+@app.command(epilog="Example: pyromq pipeline check orders.yaml --no-plan")
 def check(
     file: File,
     plan: Annotated[bool, typer.Option(help="Also let Spark plan it, which needs Java and the brokers.")] = True,
+    allow_type_change: AllowTypeChange = False,
 ) -> None:
-    """Check a pipeline without running it: the file, then columns, types and SQL."""
+    """Check a pipeline without running it: the file, then columns, types and SQL; prints the columns of its output."""
     with _said():
         definition = _load(file)
         from pyromq.spark.pipeline.plan import source_options  # noqa: PLC0415 - as above
@@ -146,12 +137,12 @@ def check(
         if plan:
             from pyromq.spark.pipeline.dryrun import dry_run  # noqa: PLC0415 - as above
 
-            for name, kind in dry_run(definition).items():
+            for name, kind in dry_run(definition, allow_type_change=allow_type_change).items():
                 typer.echo(f"  {name:24} {kind}")
     typer.echo(f"{file}: pipeline {definition.name} is well defined.")
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline init orders.yaml --topic orders")
 def init(
     file: Annotated[Path, typer.Argument(help="The file to write.")],
     topic: Annotated[str, typer.Option(help="Topic to read.")] = "orders",
@@ -167,9 +158,12 @@ def init(
     typer.echo(f"Wrote {file}. Next: pyromq pipeline check {file}")
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline status orders.yaml --json")
 def status(file: File, json: Json = False) -> None:
-    """Where a pipeline stands, whether it runs or not."""
+    """Where a pipeline stands, whether it runs or not: its last batch, its tables, the messages it lost.
+
+    Comes from files alone: it asks no broker and starts no Spark.
+    """
     with _said():
         definition = _load(file)
         from pyromq.spark.pipeline.status import read_status  # noqa: PLC0415 - as above
@@ -178,39 +172,24 @@ def status(file: File, json: Json = False) -> None:
     if json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    age = "never" if found.last_commit_seconds is None else f"{found.last_commit_seconds:.0f} s ago"
-    typer.echo(f"{found.pipeline}: {'running' if found.running else 'not running'}, batch {found.batch} done {age}")
-    if found.unfinished:
-        typer.echo("  the batch after it was begun and will run again")
-    if found.progress is not None:
-        typer.echo(f"  {_line(found.progress)}")
-    for name, table in found.tables.items():
-        mean = f"{table.mean_bytes:,} bytes each"
-        typer.echo(f"  {name}: {table.rows:,} rows in {table.files} files, {mean}, at {table.path}")
+    output.show(status_view(found))
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline lag orders.yaml")
 def lag(file: File, json: Json = False) -> None:
-    """How far each queue is behind."""
+    """How far each queue is behind, in messages and in time; asks the brokers."""
     with _said():
         definition = _load(file)
         from pyromq.spark.pipeline.position import lag as read_lag  # noqa: PLC0415 - as above
 
         found = read_lag(definition)
     if json:
-        facts = [{**msgspec.to_builtins(each), "lag": each.lag} for each in found]
-        typer.echo(jsonlib.dumps(facts))
+        typer.echo(msgspec.json.encode(found).decode())
         return
-    table = Table("topic", "broker", "queue", "position", "end", "behind")
-    for each in found:
-        behind = "-" if each.lag is None else str(each.lag)
-        position = "-" if each.position is None else str(each.position)
-        table.add_row(each.topic, each.broker, str(each.queue), position, str(each.end), behind)
-    Console().print(table)
-    typer.echo(f"{sum(each.lag or 0 for each in found)} messages behind.")
+    output.show(lag_view(found))
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline history orders.yaml --limit 5")
 def history(
     file: File,
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many batches.")] = 20,
@@ -225,19 +204,10 @@ def history(
     if json:
         typer.echo(msgspec.json.encode(found).decode())
         return
-    table = Table("batch", "began", "took", "messages", "rows", "ends at")
-    for each in found:
-        took = "not done" if each.seconds is None else f"{each.seconds:.2f} s"
-        rows = " ".join(f"{sink}={count}" for sink, count in each.rows.items())
-        table.add_row(str(each.batch), _when(each.time), took, str(each.messages), rows, jsonlib.dumps(each.end))
-    Console().print(table)
+    output.show(history_view(found))
 
 
-def _when(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds")
-
-
-@app.command()
+@app.command(epilog="Example: pyromq pipeline replay orders.yaml --from 2026-01-30 --to 2026-01-31 --into lake/fixed")
 def replay(
     file: File,
     start: Annotated[str, typer.Option("--from", help="First moment: ISO 8601 or Unix ms.")],
@@ -253,7 +223,7 @@ def replay(
     typer.echo(f"{sum(rows.values())} rows to {into}")
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline rewind orders.yaml --to 2026-01-31T00:00:00Z")
 def rewind(file: File, to: Annotated[str, typer.Option(help="earliest, latest, a time, or JSON of offsets.")]) -> None:
     """Let the next run begin elsewhere; for pipelines that are not running and keep no state."""
     with _said():
@@ -264,7 +234,7 @@ def rewind(file: File, to: Annotated[str, typer.Option(help="earliest, latest, a
     typer.echo(f"The next run is batch {batch + 1} and begins at {jsonlib.dumps(offset.render()['q'])}.")
 
 
-@app.command()
+@app.command(epilog="Example: pyromq pipeline compact orders.yaml --older-than '1 hour'")
 def compact(
     file: File,
     older_than: Annotated[str, typer.Option(help="Leave younger files alone.")] = "10 minutes",
@@ -289,7 +259,7 @@ def compact(
                 typer.echo(f"{target.path}: {done.before} files became {done.after}; {done.deleted} old ones deleted")
 
 
-@app.command("export-sdp")
+@app.command("export-sdp", epilog="Example: pyromq pipeline export-sdp orders.yaml project")
 def export_sdp(file: File, folder: Annotated[Path, typer.Argument(help="An empty or new folder.")]) -> None:
     """Write the pipeline as a project of Spark Declarative Pipelines."""
     with _said():
@@ -320,13 +290,7 @@ def dlq_show(
             }
             typer.echo(jsonlib.dumps({**facts, "body": message.body.decode(errors="replace")}))
         return
-    table = Table("from", "offset", "error", "body")
-    for message in found:
-        facts = message.properties
-        origin = f"{facts.get('DLQ_TOPIC')} {facts.get('DLQ_BROKER')}/{facts.get('DLQ_QUEUE')}"
-        body = message.body[:60].decode(errors="replace")
-        table.add_row(origin, facts.get("DLQ_OFFSET", ""), facts.get("DLQ_ERROR", ""), body)
-    Console().print(table)
+    output.show(letters_view(found))
 
 
 @dlq.command("retry")

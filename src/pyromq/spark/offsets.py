@@ -5,7 +5,8 @@
 `q` is the next offset to read of each queue. Spark logs only the ends of batches, so an end carries what its beginning
 was wherever that is not the end of the batch before: `init` in the first batch, whose beginning would otherwise be
 asked for again after a crash and may have moved; `skip` for queues that go on elsewhere because messages are gone, or
-that are new. `fresh` marks the answer to "where does a new query begin".
+that are new; `gone` how far queues reached that do not exist any more, for the record: their place stays, and the note
+until they are in sight again. `fresh` marks the answer to "where does a new query begin".
 """
 
 from collections.abc import Iterable, Mapping
@@ -45,6 +46,7 @@ class Offset:
     positions: Positions
     init: Positions = field(default_factory=dict)
     skip: Positions = field(default_factory=dict)
+    gone: Positions = field(default_factory=dict)
     fresh: bool = False
 
     def render(self) -> dict[str, Any]:
@@ -54,6 +56,8 @@ class Offset:
             shape["init"] = nest(self.init)
         if self.skip:
             shape["skip"] = nest(self.skip)
+        if self.gone:
+            shape["gone"] = nest(self.gone)
         if self.fresh:
             shape["fresh"] = True
         return shape
@@ -67,7 +71,7 @@ class Offset:
         return cls(**parts, fresh=bool(shape.get("fresh")))
 
 
-_PARTS = {"positions": "q", "init": "init", "skip": "skip"}
+_PARTS = {"positions": "q", "init": "init", "skip": "skip", "gone": "gone"}
 
 
 def nest(positions: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
@@ -112,10 +116,18 @@ def losses(start: Offset, end: Offset) -> list[LostRange]:
     found = []
     for queue, begin in sorted(end.skip.items()):
         before = start.positions.get(queue)
-        if before is not None and before < begin:
-            found.append(LostRange(queue.topic, queue.broker_name, queue.queue_id, before, begin, "expired"))
-        elif before is not None and before > begin:
+        if before is None:
+            continue
+        noted = max(before, start.gone.get(queue, before))
+        if noted < begin:
+            found.append(LostRange(queue.topic, queue.broker_name, queue.queue_id, noted, begin, "expired"))
+        elif before > begin and queue not in start.gone:
             found.append(LostRange(queue.topic, queue.broker_name, queue.queue_id, begin, before, "truncated"))
+    for queue, last in sorted(end.gone.items()):
+        begin = end.positions.get(queue, last)
+        unread = max(begin, start.gone.get(queue, begin))
+        if unread < last:
+            found.append(LostRange(queue.topic, queue.broker_name, queue.queue_id, unread, last, "deleted"))
     return found
 
 
@@ -129,10 +141,18 @@ class Standing:
     """Those of them that go on elsewhere than where they ended."""
     available: dict[MessageQueue, int]
     """Messages of each queue that can be read; queues without any are not in it."""
+    gone: Positions = field(default_factory=dict)
+    """Queues that were noted as deleted and are not back."""
 
 
-def standing(positions: Positions, bounds: Bounds, *, new_queues: bool = True) -> Standing:
-    """Compare positions with what is there. A queue nobody knows any more keeps its position; new ones begin first."""
+def standing(
+    positions: Positions, bounds: Bounds, *, new_queues: bool = True, gone: Positions | None = None
+) -> Standing:
+    """Compare positions with what is there. A queue nobody knows any more keeps its position; new ones begin first.
+
+    So does one that was deleted and is shorter now than it was: it was made anew.
+    """
+    gone = gone or {}
     begin = dict(positions)
     skip: Positions = {}
     available: dict[MessageQueue, int] = {}
@@ -142,11 +162,11 @@ def standing(positions: Positions, bounds: Bounds, *, new_queues: bool = True) -
             if not new_queues:
                 continue
             begin[queue] = skip[queue] = low
-        elif not low <= position <= high:
+        elif not low <= position <= high or high < gone.get(queue, 0):
             begin[queue] = skip[queue] = low
         if high > begin[queue]:
             available[queue] = high - begin[queue]
-    return Standing(begin, skip, available)
+    return Standing(begin, skip, available, {queue: last for queue, last in gone.items() if queue not in bounds})
 
 
 def share(available: Mapping[MessageQueue, int], budget: int) -> dict[MessageQueue, int]:
@@ -171,10 +191,16 @@ def capped(bounds: Bounds, target: Mapping[MessageQueue, int]) -> dict[MessageQu
     }
 
 
-def advanced(stand: Standing, taken: Mapping[MessageQueue, int], *, init: Positions | None = None) -> Offset:
+def advanced(
+    stand: Standing,
+    taken: Mapping[MessageQueue, int],
+    *,
+    init: Positions | None = None,
+    gone: Positions | None = None,
+) -> Offset:
     """The end of a batch that reads `taken` messages of each queue."""
     positions = {queue: begin + taken.get(queue, 0) for queue, begin in stand.begin.items()}
-    return Offset(positions, init=init or {}, skip=dict(stand.skip))
+    return Offset(positions, init=init or {}, skip=dict(stand.skip), gone=stand.gone | (gone or {}))
 
 
 def topics_of(positions: Iterable[MessageQueue]) -> list[str]:

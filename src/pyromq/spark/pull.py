@@ -23,7 +23,7 @@ from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers import PullMessageResponseHeader
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.errors import RemotingError
-from pyromq.spark.cluster import LONGEST_PAUSE, PASSING, Cluster
+from pyromq.spark.cluster import FAULTS, LONGEST_PAUSE, PASSING, Cluster
 from pyromq.spark.decode import Segment
 from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
 from pyromq.spark.layout import walk
@@ -39,6 +39,8 @@ BYTES = 4 << 20
 MAX_RESPONSE = 4 << 20
 """Bytes asked for at a time."""
 FIRST_PAUSE = 0.1
+DOUBTS = 5
+"""Times that nobody serves a queue before it may count as deleted."""
 
 MAX_CACHED = 16
 """Sets of connections kept in one process."""
@@ -84,10 +86,12 @@ class Puller:
         options: SourceOptions,
         cluster: Cluster,
         *,
+        on_loss: Callable[[LostRange], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
+        self._on_loss = on_loss
         self._cluster = cluster
         self._wire = cluster.wire
         self._clock = clock
@@ -212,16 +216,32 @@ class Puller:
         if self._options.fail_on_data_loss is DataLoss.FAIL:
             raise DataLossError([lost])
         log.warning("passing over messages that are gone: %s", lost)
+        if self._on_loss is not None:
+            self._on_loss(lost)
         each.offset = upto
         each.is_done = upto >= each.wanted.end
 
     def _failed(self, each: _Slice, error: Exception) -> None:
         each.opaque = 0
         each.faults += 1
+        is_late = each.faults > min(DOUBTS, self._options.pull_retries)
+        if is_late and isinstance(error, RouteError) and self._is_deleted(each.queue):
+            self._lost(each, each.wanted.end, "deleted")
+            return
         if each.faults > self._options.pull_retries:
             raise ReadError(f"{each.wanted} cannot be read after {each.faults} attempts: {error}") from error
         each.not_before = self._clock() + min(FIRST_PAUSE * 2 ** (each.faults - 1), LONGEST_PAUSE)
         self._cluster.refresh(each.wanted.topic)
+
+    def _is_deleted(self, queue: MessageQueue) -> bool:
+        """Whether its broker lives and does not have it: without this a batch that was planned could never end."""
+        try:
+            route = self._wire.route(self._cluster.wrapped(queue.topic), self._timeout)
+            living = self._cluster.living_brokers()
+        except (*FAULTS, BrokerError):
+            return False
+        serving = set() if route is None else {broker.broker_name for broker in route.broker_datas}
+        return queue.broker_name in living - serving
 
 
 def _reason(moved_on: bool) -> str:

@@ -1,13 +1,13 @@
 """The task's side of both sources: ranges in, record batches out."""
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.protocol import namespace
-from pyromq.spark.errors import OptionError
+from pyromq.spark.errors import LostRange, OptionError
 from pyromq.spark.log import ranges as files
 from pyromq.spark.log.storefiles import StoreFiles, store_paths
 from pyromq.spark.offsets import Range
@@ -31,13 +31,19 @@ def partitions(ranges: Sequence[Range], options: SourceOptions) -> list[QueuePar
     ]
 
 
-def read(partition: QueuePartition, options: SourceOptions, shape: Shape) -> Iterator[pa.RecordBatch]:
-    """The rows of one task. Raises ReadError, DataLossError or BadRecordError."""
+def read(
+    partition: QueuePartition,
+    options: SourceOptions,
+    shape: Shape,
+    *,
+    on_loss: Callable[[LostRange], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of one task; `on_loss` is told what is gone. Raises ReadError, DataLossError or BadRecordError."""
     left = partition.ranges
     if options.read_mode is not ReadMode.PULL:
         left = yield from _from_files(partition.ranges, options, shape)
     if left:
-        yield from Puller(options, cached_cluster(options)).batches(left, shape)
+        yield from Puller(options, cached_cluster(options), on_loss=on_loss).batches(left, shape)
 
 
 def _from_files(

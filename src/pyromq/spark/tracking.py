@@ -101,9 +101,10 @@ class Tracker:
             self._commit(offset.positions)
         deadline = self._clock() + self._options.max_wait_ms / 1000
         while True:
-            stand = self._stand(offset)
+            stand, lost = self._stand(offset)
             available = sum(stand.available.values())
-            if offset.fresh or self._is_due(available):
+            noteworthy = bool(lost) and self._options.fail_on_data_loss is DataLoss.RECORD
+            if offset.fresh or noteworthy or self._is_due(available):
                 return self._end(offset, stand, max_rows, max_bytes, everything)
             left = deadline - self._clock()
             if self._target is not None or left <= 0:
@@ -118,19 +119,20 @@ class Tracker:
     def _is_due(self, available: int) -> bool:
         return available > 0 if self._target is not None else self._admission.is_due(available)
 
-    def _stand(self, offset: Offset) -> Standing:
+    def _stand(self, offset: Offset) -> tuple[Standing, list[LostRange]]:
+        """Where the stream is, and what the next batch will pass over. Raises DataLossError."""
         self._discover(offset.positions)
-        self._look()
+        self._look(offset.positions)
         bounds = self._bounds if self._target is None else capped(self._bounds, self._target)
-        stand = standing(offset.positions, bounds, new_queues=self._target is None)
-        lost = losses(offset, advanced(stand, {})) + self._deleted(offset.positions)
+        stand = standing(offset.positions, bounds, new_queues=self._target is None, gone=offset.gone)
+        lost = losses(offset, advanced(stand, {})) + self._deleted(offset)
         if lost and self._options.fail_on_data_loss is DataLoss.FAIL:
             raise DataLossError(lost)
         for each in lost:
             if each[:4] not in self._warned:
                 self._warned.add(each[:4])
                 log.warning("messages are gone that were not read: %s", each)
-        return stand
+        return stand, lost
 
     def _end(
         self, offset: Offset, stand: Standing, max_rows: int | None, max_bytes: int | None, everything: bool
@@ -139,7 +141,8 @@ class Tracker:
             fullest = max(stand.available, key=lambda queue: stand.available[queue])
             self._admission.sized(*self._cluster.sample(fullest, stand.begin[fullest]))
         taken = self._admission.take(stand.available, max_rows=max_rows, max_bytes=max_bytes, everything=everything)
-        return advanced(stand, taken, init=offset.positions if offset.fresh else None).render()
+        gone = {MessageQueue(*each[:3]): each.end for each in self._deleted(offset)}
+        return advanced(stand, taken, init=offset.positions if offset.fresh else None, gone=gone).render()
 
     def freeze(self) -> None:
         """From now on, only what is there at this moment is read. Raises RouteError."""
@@ -147,8 +150,9 @@ class Tracker:
         self._target = {queue: high for queue, (_, high) in self._bounds.items()}
 
     def report(self) -> Json | None:
-        """How far the queues reach, as last seen."""
-        return {"v": 1, "q": nest(self._highest)} if self._highest else None
+        """How far the queues reach, as last seen; None before the first look."""
+        there = {queue: high for queue, high in self._highest.items() if queue not in self._gone}
+        return {"v": 1, "q": nest(there)} if self._highest else None
 
     def commit(self, end: Json) -> None:
         """Tell the group what is done, best effort."""
@@ -190,18 +194,25 @@ class Tracker:
         self._queues, self._discovered, self._is_blind = queues, now, False
         self._gone = [queue for queue in missing if queue.broker_name in living]
 
-    def _look(self) -> None:
+    def _look(self, positions: Positions) -> None:
         """Learn how far the queues reach, unless that is known well enough."""
         now = self._clock()
         if self._looked is not None and now < self._looked + self._options.offset_cache_ms / 1000:
             return
         self._bounds, self._looked = self._cluster.bounds(self._queues), now
+        if any(high < self._highest.get(queue, 0) for queue, (_, high) in self._bounds.items()):
+            # Brokers call topics empty that they do not have: see whether those are still there, and how far they went.
+            self._discovered = None
+            self._discover(positions)
+            self._bounds = {queue: self._bounds[queue] for queue in self._queues if queue in self._bounds}
         self._highest |= {queue: high for queue, (_, high) in self._bounds.items()}
 
-    def _deleted(self, positions: Positions) -> list[LostRange]:
-        """What queues that are gone for good had beyond our positions, as far as that is known."""
+    def _deleted(self, offset: Offset) -> list[LostRange]:
+        """What queues that are gone for good had beyond our positions, as far as that is known and not noted yet."""
+        positions = offset.positions
         return [
             LostRange(queue.topic, queue.broker_name, queue.queue_id, positions[queue], high, "deleted")
             for queue in self._gone
-            if queue in positions and (high := self._highest.get(queue, 0)) > positions[queue]
+            if queue in positions
+            and (high := self._highest.get(queue, 0)) > max(positions[queue], offset.gone.get(queue, 0))
         ]

@@ -15,9 +15,8 @@ QUEUES = st.builds(MessageQueue, st.sampled_from(["t", "u"]), st.sampled_from(["
 POSITIONS = st.dictionaries(QUEUES, st.integers(0, 2**62), max_size=8)
 
 
-@given(POSITIONS, POSITIONS, POSITIONS, st.booleans())
-def test_json_keeps_everything(positions: dict, init: dict, skip: dict, fresh: bool) -> None:  # type: ignore[type-arg]
-    offset = Offset(positions, init, skip, fresh)
+@given(st.builds(Offset, POSITIONS, init=POSITIONS, skip=POSITIONS, gone=POSITIONS, fresh=st.booleans()))
+def test_json_keeps_everything(offset: Offset) -> None:
     text = json.dumps(offset.render())
     assert Offset.parse(json.loads(text)) == offset
     assert json.dumps(json.loads(text)) == text  # Spark compares texts

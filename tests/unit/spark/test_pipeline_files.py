@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.offsets import Offset
+from pyromq.spark.offsets import Offset, Range, losses, ranges
 from pyromq.spark.pipeline.checkpoint import Checkpoint
 from pyromq.spark.pipeline.definition import DefinitionError
 from pyromq.spark.pipeline.faults import explain, is_transient
@@ -38,12 +38,29 @@ def test_a_rewind_is_a_batch_that_reads_nothing(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path)
     assert checkpoint.position() == Offset({QUEUE: 200})
     assert checkpoint.rewind(Offset({QUEUE: 50})) == 2
-    assert checkpoint.position() == Offset({QUEUE: 50})
+    position = checkpoint.position()
+    assert position is not None
+    assert position.positions == {QUEUE: 50}
     assert (tmp_path / "offsets" / "2").read_text().splitlines()[:2] == (
         (tmp_path / "offsets" / "1").read_text().splitlines()[:2]
     )
     assert (tmp_path / "commits" / "2").read_text() == (tmp_path / "commits" / "1").read_text()
     assert [entry.batch for entry in checkpoint.history(2)] == [1, 2]
+
+
+# SP-14
+def test_a_jump_over_messages_is_neither_reading_nor_losing_them(tmp_path: Path) -> None:
+    log(tmp_path, 0, 100)
+    checkpoint = Checkpoint(tmp_path)
+    checkpoint.rewind(Offset({QUEUE: 500}))
+    start, end = checkpoint.bounds(1)
+    assert start is not None
+    assert (ranges(start, end), losses(start, end)) == ([], [])
+    assert checkpoint.bounds(0) == (None, Offset({QUEUE: 100}))  # what came before is not in the log any more
+    log(tmp_path, 2, 510)
+    start, end = checkpoint.bounds(2)
+    assert start is not None
+    assert ranges(start, end) == [Range("orders", "broker-a", 0, 500, 510)]
 
 
 # SP-14
@@ -160,16 +177,44 @@ def test_progress_counts_messages_lag_and_rows() -> None:
                 "latestOffset": '{"v": 1, "q": {"orders": {"broker-a": {"0": 24, "1": 8}}}}',
             }
         ],
-        "observedMetrics": {"parsed": {"rows": 13, "bad": 2}, "kept": {"rows": 8}},
+        "observedMetrics": {"parsed": {"rows": 13, "bytes": 1300, "bad": 2}, "kept": {"rows": 8}},
         "stateOperators": [{"numRowsTotal": 8, "memoryUsedBytes": 100}],
     }
     totals = Totals()
     report = BatchReport(batch=3, rows={"lake": 8, "dlq": 2}, time=1.0)
     made = read_progress("orders", event, report, totals)
-    assert (made.messages, made.bad, made.duplicates, made.lag, made.state_rows) == (13, 2, 3, 4, 8)
+    assert (made.messages, made.bytes, made.bad, made.duplicates, made.lag, made.state_rows) == (13, 1300, 2, 3, 4, 8)
     assert made.lag_by_queue == {"orders/broker-a/0": 4, "orders/broker-a/1": 0}
     read_progress("orders", event, report, totals)
-    assert (totals.batches, totals.messages, totals.rows) == (2, 26, {"lake": 16, "dlq": 4})
+    assert (totals.batches, totals.messages, totals.bytes) == (2, 26, 2600)
+    assert totals.rows == {"lake": 16, "dlq": 4}
+
+
+@pytest.mark.parametrize("observed", [None, {}, {"parsed": None, "kept": None}, {"parsed": {"bytes": None}}])
+def test_progress_of_a_batch_that_observed_nothing(observed: object) -> None:
+    event = {"batchId": 3, "sources": [], "observedMetrics": observed}
+    made = read_progress("orders", event, None, Totals())
+    assert (made.messages, made.bytes, made.bad, made.duplicates, made.rows) == (0, 0, 0, 0, {})
+
+
+# SP-09
+def test_progress_tells_what_was_lost_before_and_during_the_batch() -> None:
+    event = {
+        "batchId": 3,
+        "sources": [
+            {
+                "startOffset": '{"v": 1, "q": {"orders": {"broker-a": {"0": 10}}}}',
+                "endOffset": (
+                    '{"v": 1, "q": {"orders": {"broker-a": {"0": 30}}}, "skip": {"orders": {"broker-a": {"0": 15}}}}'
+                ),
+            }
+        ],
+    }
+    totals = Totals()
+    assert read_progress("orders", event, None, totals).lost == 5
+    report = BatchReport(batch=3, rows={}, time=1.0, lost=12)  # seven more were gone when their turn came
+    assert read_progress("orders", event, report, totals).lost == 12
+    assert totals.lost == 17
 
 
 def test_an_export_is_a_project(tmp_path: Path) -> None:

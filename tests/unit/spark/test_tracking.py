@@ -1,5 +1,6 @@
 """The driver's side of a stream against a cluster made of tables. # SP-03"""
 
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
@@ -229,6 +230,90 @@ def test_a_deleted_topic_is_a_loss_if_something_was_unread() -> None:  # SP-09
         tables.tracker.latest(end)
 
 
+def test_what_a_deleted_topic_held_is_noted_once_and_its_place_is_kept() -> None:  # SP-09
+    tables = Tables(maxOffsetsPerTrigger="5", startingOffsets="earliest", failOnDataLoss="record")
+    tables.known[Q0] = (0, 9)
+    first = tables.tracker.latest(tables.tracker.initial(), max_rows=5)
+    tables.route, tables.known = [Q1], {Q1: (0, 3)}
+    tables.now += 60
+    second = tables.tracker.latest(first)
+    lost = losses(Offset.parse(first), Offset.parse(second))
+    assert [(each.queue, each.start, each.end, each.reason) for each in lost] == [(0, 5, 9, "deleted")]
+    tables.known[Q1] = (0, 4)
+    tables.now += 60
+    third = tables.tracker.latest(second)
+    assert losses(Offset.parse(second), Offset.parse(third)) == []
+    tables.route, tables.known = [Q0, Q1], {Q0: (0, 9), Q1: (0, 4)}  # it was only out of sight
+    tables.now += 60
+    assert ranges(Offset.parse(third), Offset.parse(tables.tracker.latest(third))) == [Range("t", "a", 0, 5, 9)]
+
+
+def deleted(**options: str) -> tuple[Tables, dict[str, Any]]:
+    """Queue 0 is gone with offsets 5 to 9 unread; the end of the batch before."""
+    tables = Tables(startingOffsets="earliest", **options)
+    tables.known[Q0] = (0, 9)
+    first = tables.tracker.latest(tables.tracker.initial(), max_rows=5)
+    tables.route, tables.known = [Q1], {Q1: (0, 0)}
+    tables.now += 60
+    return tables, first
+
+
+def test_a_loss_with_nothing_else_to_read_is_recorded_all_the_same() -> None:  # SP-09
+    tables, first = deleted(failOnDataLoss="record")
+    second = tables.tracker.latest(first)
+    assert [each.reason for each in losses(Offset.parse(first), Offset.parse(second))] == ["deleted"]
+    assert ranges(Offset.parse(first), Offset.parse(second)) == []
+    assert tables.tracker.latest(second) is second  # once
+    expired = Tables(failOnDataLoss="record")
+    expired.known[Q0] = (30, 30)
+    start = Offset({Q0: 10, Q1: 0})
+    end = Offset.parse(expired.tracker.latest(start.render()))
+    assert [(each.start, each.end) for each in losses(start, end)] == [(10, 30)]
+    ignoring, first = deleted(failOnDataLoss="false")
+    assert ignoring.tracker.latest(first) is first
+
+
+def test_a_queue_that_looks_empty_all_at_once_may_be_deleted() -> None:  # SP-09
+    tables = Tables(startingOffsets="earliest", failOnDataLoss="record")
+    tables.known[Q0] = (0, 9)
+    first = tables.tracker.latest(tables.tracker.initial(), max_rows=5)
+    tables.route, tables.known[Q0] = [Q1], (0, 0)  # brokers answer so about topics that they do not have
+    tables.now += 2  # not yet the time to look for queues
+    second = tables.tracker.latest(first)
+    lost = losses(Offset.parse(first), Offset.parse(second))
+    assert [(each.start, each.end, each.reason) for each in lost] == [(5, 9, "deleted")]
+    assert positions(second)[Q0] == 5
+
+
+def test_a_loss_is_noted_once_across_outages_and_runs() -> None:  # SP-09
+    tables, first = deleted(failOnDataLoss="record")
+    second = tables.tracker.latest(first)
+    late = MessageQueue("t", "b", 0)
+    tables.route, tables.known, tables.living = [late], {late: (0, 1)}, {"b"}  # its broker is away as a whole
+    tables.now += 60
+    third = tables.tracker.latest(second)
+    tables.route, tables.known, tables.living = [Q1, late], {Q1: (0, 1), late: (0, 1)}, {"a", "b"}
+    tables.now += 60
+    fourth = tables.tracker.latest(third)
+    following = Tables(failOnDataLoss="record")  # another run, which never saw the queue
+    following.route, following.known = [Q1, late], {Q1: (0, 2), late: (0, 1)}
+    ends = [Offset.parse(each) for each in (second, third, fourth, following.tracker.latest(fourth))]
+    assert [losses(start, end) for start, end in itertools.pairwise(ends)] == [[], [], []]
+    assert [end.gone for end in ends] == [{Q0: 9}] * 4
+
+
+@pytest.mark.parametrize("high", [3, 7])
+def test_a_deleted_topic_that_is_made_anew_begins_with_its_first_message(high: int) -> None:  # SP-09
+    tables, first = deleted(failOnDataLoss="record")
+    second = tables.tracker.latest(first)
+    tables.route, tables.known = [Q0, Q1], {Q0: (0, high), Q1: (0, 0)}  # shorter than it was: not the same
+    tables.now += 60
+    start, end = Offset.parse(second), Offset.parse(tables.tracker.latest(second))
+    assert ranges(start, end) == [Range("t", "a", 0, 0, high)]
+    assert losses(start, end) == []  # what was unread is noted already, the rest was read
+    assert end.gone == {}
+
+
 def test_a_broker_that_is_away_is_waited_for() -> None:  # SP-10
     tables = Tables(maxOffsetsPerTrigger="5", startingOffsets="earliest")
     tables.known[Q0] = (0, 9)
@@ -275,3 +360,7 @@ def test_lag_can_be_reported() -> None:
     tables.known[Q0] = (0, 9)
     tables.first()
     assert tables.tracker.report() == {"v": 1, "q": {"t": {"a": {"0": 9, "1": 0}}}}
+    tables.route, tables.known = [Q1], {Q1: (0, 2)}
+    tables.now += 60
+    tables.tracker.latest(Offset({Q0: 9, Q1: 0}).render())
+    assert tables.tracker.report() == {"v": 1, "q": {"t": {"a": {"1": 2}}}}  # nobody is behind what is deleted

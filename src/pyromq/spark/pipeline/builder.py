@@ -102,18 +102,34 @@ class Pipeline:
         return made
 
     def prepare(
-        self, *, on_progress: Listener | None = None, spark: SparkSession | None = None, grace: float = GRACE
+        self,
+        *,
+        on_progress: Listener | None = None,
+        spark: SparkSession | None = None,
+        grace: float = GRACE,
+        allow_type_change: bool = False,
     ) -> PipelineRun:
         """A run that can be stopped from elsewhere. Raises DefinitionError."""
         return PipelineRun(
-            self.definition(), functions=self._functions, on_progress=on_progress, spark=spark, grace=grace
+            self.definition(),
+            functions=self._functions,
+            on_progress=on_progress,
+            spark=spark,
+            grace=grace,
+            allow_type_change=allow_type_change,
         )
 
     def run(
-        self, *, once: bool = False, on_progress: Listener | None = None, spark: SparkSession | None = None
+        self,
+        *,
+        once: bool = False,
+        on_progress: Listener | None = None,
+        spark: SparkSession | None = None,
+        allow_type_change: bool = False,
     ) -> Totals:
         """Run until interrupted, or with `once` until all there is now is through. Raises as `PipelineRun.run`."""
-        return self.prepare(on_progress=on_progress, spark=spark).run(once=once)
+        run = self.prepare(on_progress=on_progress, spark=spark, allow_type_change=allow_type_change)
+        return run.run(once=once)
 
     def _set(self, field: str, kind: type[msgspec.Struct], **values: Any) -> Self:
         self._values[field] = _made(kind, field, values)

@@ -53,6 +53,10 @@ class Checkpoint:
         """Where a batch ends. Raises StateError."""
         return _parse(self._offsets / str(batch))[1]
 
+    def bounds(self, batch: int) -> tuple[Offset | None, Offset]:
+        """Where a batch begins, unless it is the first that is known, and where it ends. Raises StateError."""
+        return (self.end(batch - 1) if (self._offsets / str(batch - 1)).exists() else None), self.end(batch)
+
     def history(self, limit: int) -> list[BatchEntry]:
         """The last batches, newest last."""
         found = []
@@ -61,8 +65,7 @@ class Checkpoint:
             began, end = _parse(self._offsets / str(batch))
             commit = self._commits / str(batch)
             seconds = commit.stat().st_mtime - began if commit.exists() else None
-            start = self.end(batch - 1) if (self._offsets / str(batch - 1)).exists() else None
-            found.append(BatchEntry(batch=batch, time=began, seconds=seconds, start=start, end=end))
+            found.append(BatchEntry(batch=batch, time=began, seconds=seconds, start=self.bounds(batch)[0], end=end))
         return found
 
     def rewind(self, position: Offset) -> int:
@@ -83,7 +86,9 @@ class Checkpoint:
                 "this pipeline keeps state (dedup, windows), which fits the old place only; start with a new checkpoint"
             )
         entry = (self._offsets / str(done)).read_text().rstrip("\n").split("\n")
-        entry[-1] = json.dumps(position.render(), separators=(",", ":"))
+        # Its own beginning, so that nobody takes the jump for messages that were read or lost.
+        jump = Offset(position.positions, init=position.positions)
+        entry[-1] = json.dumps(jump.render(), separators=(",", ":"))
         commit = (self._commits / str(done)).read_bytes()
         write_durably(self._offsets / str(done + 1), "\n".join(entry).encode())
         write_durably(self._commits / str(done + 1), commit)

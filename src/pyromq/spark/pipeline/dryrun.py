@@ -6,15 +6,20 @@ from pyspark.sql import SparkSession
 
 from pyromq.spark.pipeline import stages
 from pyromq.spark.pipeline.definition import Definition
-from pyromq.spark.pipeline.runner import check_output, make_plan, open_stream, register
+from pyromq.spark.pipeline.outputs import check_output, check_types
+from pyromq.spark.pipeline.runner import make_plan, open_stream, register
 from pyromq.spark.pipeline.session import cores, start_session
 from pyromq.spark.pipeline.state import State
 
 
 def dry_run(
-    definition: Definition, *, functions: stages.Functions | None = None, spark: SparkSession | None = None
+    definition: Definition,
+    *,
+    functions: stages.Functions | None = None,
+    spark: SparkSession | None = None,
+    allow_type_change: bool = False,
 ) -> dict[str, str]:
-    """Name and type of each column. Raises DefinitionError, SinkError, SessionError."""
+    """Name and type of each column. Raises DefinitionError, SinkError, TypeChangeError, StateError, SessionError."""
     session = spark or start_session(definition, cores())
     try:
         register(session)
@@ -25,7 +30,8 @@ def dry_run(
             plan.save(state.plan)
             rows = stages.apply(session, open_stream(session, state.plan), definition, functions or {})
             stages.check_plan(rows, definition)
-            check_output(definition, rows)
+            check_output(definition, rows.schema)
+            check_types(State(definition.checkpoint), definition, rows.schema, allow_change=allow_type_change)
             return {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     finally:
         if spark is None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from pyromq.spark.offsets import Offset, nest, ranges
+from pyromq.spark.offsets import Offset, losses, nest, ranges
 from pyromq.spark.pipeline.checkpoint import Checkpoint
 from pyromq.spark.pipeline.definition import Definition
 from pyromq.spark.pipeline.state import State
@@ -17,6 +17,8 @@ class BatchHistory(msgspec.Struct, kw_only=True):
     time: float
     seconds: float | None
     messages: int
+    lost: int
+    """Messages that were gone before it read them."""
     rows: dict[str, int]
     end: dict[str, Any]
 
@@ -34,6 +36,10 @@ def read_history(definition: Definition, limit: int) -> list[BatchHistory]:
                 time=entry.time,
                 seconds=entry.seconds,
                 messages=sum(each.messages for each in ranges(begin, entry.end)),
+                lost=max(
+                    sum(each.end - each.start for each in losses(begin, entry.end)),
+                    report.lost if report is not None else 0,
+                ),
                 rows=report.rows if report is not None else {},
                 end=nest(entry.end.positions),
             )

@@ -34,7 +34,11 @@ from pyromq.spark.sourceoptions import SourceOptions
 
 PROVENANCE = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "storeTimestamp", "tags", "keys")
 """What a dead letter tells about where it came from."""
+PLACE = PROVENANCE[:4]
+"""The part of it that makes it one."""
 EXTRA = "_extra"
+SIZE = "_size"
+"""Bytes of a message in its store; counted as rows leave the source, then dropped."""
 _SUGAR = {"maxRows": "maxOffsetsPerTrigger", "maxBytes": "maxBytesPerTrigger", "minRows": "minOffsetsPerTrigger"}
 
 

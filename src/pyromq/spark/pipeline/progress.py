@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
+from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError
 from pyromq.spark.offsets import Offset, losses, ranges
 from pyromq.spark.pipeline.stages import KEPT, PARSED
 from pyromq.spark.pipeline.state import BatchReport
+from pyromq.spark.pipeline.tables import TableSize
 
 
 class Totals(msgspec.Struct, kw_only=True):
@@ -16,6 +18,7 @@ class Totals(msgspec.Struct, kw_only=True):
 
     batches: int = 0
     messages: int = 0
+    bytes: int = 0
     bad: int = 0
     duplicates: int = 0
     lost: int = 0
@@ -30,6 +33,8 @@ class Progress(msgspec.Struct, kw_only=True):
     batch: int
     time: float
     messages: int
+    bytes: int = 0
+    """Of the messages in their stores, without those left out by a filter or dropped as bad bodies."""
     bad: int
     duplicates: int
     lost: int
@@ -38,8 +43,11 @@ class Progress(msgspec.Struct, kw_only=True):
     lag: int
     """Messages that the source has beyond this batch."""
     lag_by_queue: dict[str, int]
+    lag_seconds_by_queue: dict[str, float] = {}
+    """Since the next message to read was stored."""
     state_rows: int
     state_bytes: int
+    tables: dict[str, TableSize] = {}
     totals: Totals
 
 
@@ -54,20 +62,21 @@ def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport |
         lost = sum(each.end - each.start for each in losses(begin, end))
     if end is not None and latest is not None:
         for queue, last in latest.positions.items():
-            lag[f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"] = max(0, last - end.positions.get(queue, 0))
+            lag[queue_name(queue)] = max(0, last - end.positions.get(queue, 0))
     observed = event.get("observedMetrics") or {}
     parsed, kept = observed.get(PARSED) or {}, observed.get(KEPT) or {}
     rows = dict(report.rows) if report is not None else {}
-    bad = int(parsed.get("bad", rows.get("dlq", 0)))
+    bad = int(parsed.get("bad") or 0)
     states = event.get("stateOperators") or []
     made = Progress(
         pipeline=pipeline,
         batch=int(event["batchId"]),
         time=report.time if report is not None else 0.0,
         messages=messages,
+        bytes=int(parsed.get("bytes") or 0),
         bad=bad,
-        duplicates=max(0, int(parsed.get("rows", messages)) - bad - int(kept["rows"])) if kept else 0,
-        lost=lost,
+        duplicates=max(0, int(parsed.get("rows") or 0) - bad - int(kept.get("rows") or 0)) if kept else 0,
+        lost=max(lost, report.lost if report is not None else 0),
         rows=rows,
         duration_ms=int((event.get("durationMs") or {}).get("triggerExecution", 0)),
         lag=sum(lag.values()),
@@ -80,9 +89,20 @@ def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport |
     return made
 
 
+def queue_name(queue: MessageQueue) -> str:
+    """As metrics call it."""
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+def end_of(event: Mapping[str, Any]) -> Offset | None:
+    """Up to where a batch read."""
+    return _offset(event, "endOffset")
+
+
 def _add(totals: Totals, made: Progress) -> None:
     totals.batches += 1
     totals.messages += made.messages
+    totals.bytes += made.bytes
     totals.bad += made.bad
     totals.duplicates += made.duplicates
     totals.lost += made.lost

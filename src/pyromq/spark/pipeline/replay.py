@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 
 from pyromq.spark.pipeline import rowsink, rowsource, stages
 from pyromq.spark.pipeline.definition import Definition, ParquetTarget, SinkEntry, TopicTarget, check
-from pyromq.spark.pipeline.runner import check_output, make_plan, register
+from pyromq.spark.pipeline.outputs import check_output
+from pyromq.spark.pipeline.runner import make_plan, register
 from pyromq.spark.pipeline.session import cores, start_session
 from pyromq.spark.pipeline.state import State
 from pyromq.spark.pipeline.topics import ensure_topics
@@ -44,7 +45,7 @@ def replay(
         plan.save(state.plan)
         read = session.read.format(rowsource.NAME).option("plan", str(state.plan)).load()
         rows = stages.apply(session, read, changed, functions or {})
-        check_output(changed, rows)
+        check_output(changed, rows.schema)
         rows.write.format(rowsink.NAME).option("plan", str(state.plan)).mode("append").save()
     finally:
         if spark is None:

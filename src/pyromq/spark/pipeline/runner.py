@@ -13,24 +13,25 @@ from pathlib import Path
 import msgspec
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.types import StructType
 
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline import definition as definitions
 from pyromq.spark.pipeline import rowsink, rowsource, stages
 from pyromq.spark.pipeline.deadletter import DeadLetterSink
-from pyromq.spark.pipeline.definition import Definition, FormatTarget, ParquetTarget, TopicTarget
+from pyromq.spark.pipeline.definition import Definition, FormatTarget
 from pyromq.spark.pipeline.faults import explain, is_transient
+from pyromq.spark.pipeline.outputs import check_output, check_types, keep_outputs
 from pyromq.spark.pipeline.plan import Plan, make_sinks, message_columns, source_options, text
-from pyromq.spark.pipeline.progress import Progress, Totals, read_progress
+from pyromq.spark.pipeline.progress import Progress, Totals, end_of, read_progress
 from pyromq.spark.pipeline.session import cores, settings, start_session
 from pyromq.spark.pipeline.state import Identity, State
+from pyromq.spark.pipeline.survey import Survey
 from pyromq.spark.pipeline.topics import ensure_topics
 from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.layout import write_durably
-from pyromq.spark.sink.parquet import ParquetSink, check_columns
 from pyromq.spark.sink.topic import TopicSink
 
 POLL = 0.1
@@ -73,6 +74,7 @@ class PipelineRun:
         spark: SparkSession | None = None,
         grace: float = GRACE,
         max_restarts: int = MAX_RESTARTS,
+        allow_type_change: bool = False,
     ) -> None:
         definitions.check(definition)
         source_options(definition)
@@ -85,6 +87,8 @@ class PipelineRun:
         self._spark = spark
         self._grace = grace
         self._max_restarts = max_restarts
+        self._allow_type_change = allow_type_change
+        self._survey = Survey(definition)
         self._stopping = threading.Event()
         self._last_batch = -1
 
@@ -95,7 +99,8 @@ class PipelineRun:
     def run(self, *, once: bool = False) -> Totals:
         """Until stopped, or with `once` until everything that is there now is through.
 
-        Raises StateError when another process runs it, DefinitionError, SessionError, PipelineFailedError.
+        Raises StateError when another process runs it, DefinitionError, TypeChangeError, SinkError, SessionError,
+        PipelineFailedError.
         """
         with self.state.locked():
             self.state.forget_stop()
@@ -105,6 +110,7 @@ class PipelineRun:
                 register(session)
                 self._supervise(session, identity, once=once or self.definition.available_now)
             finally:
+                self._survey.close()
                 self.state.forget_stop()
                 if self._spark is None:
                     session.stop()
@@ -148,10 +154,13 @@ class PipelineRun:
         plan = make_plan(self.definition, identity.query, self.state, identity.max_partitions)
         plan.save(self.state.plan)
         rows = open_stream(session, self.state.plan)
-        if not plan.fast:
+        if plan.fast:
+            rows = rowsource.counted(rows)
+            self._check(stages.sink_schema(self.definition))
+        else:
             rows = stages.apply(session, rows, self.definition, self._functions)
             plan.ids = stages.check_plan(rows, self.definition)
-            check_output(self.definition, rows)
+            self._check(rows.schema)
         plan.runs = begin_runs(plan)
         plan.save(self.state.plan)
         writer = rows.writeStream.option("checkpointLocation", self.definition.checkpoint).queryName(
@@ -171,6 +180,10 @@ class PipelineRun:
             return writer.start()
         except PySparkException as error:
             raise PipelineFailedError.of(error) from error
+
+    def _check(self, schema: StructType) -> None:
+        check_output(self.definition, schema)
+        keep_outputs(self.state, check_types(self.state, self.definition, schema, allow_change=self._allow_type_change))
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends. Raises StreamingQueryException."""
@@ -205,15 +218,20 @@ class PipelineRun:
                 self._last_batch = int(event["batchId"])
                 report = self.state.reported(self._last_batch)
                 made = read_progress(self.definition.name, event, report, self.totals)
+                self._survey.complete(made, end_of(event))
                 write_durably(self.state.status, msgspec.json.encode(made))
                 if self._on_progress is not None:
                     self._on_progress(made)
 
 
 def register(session: SparkSession) -> None:
-    """Make the runner's own formats known to a session."""
+    """Make the runner's own formats known to a session, in the thread that is going to use them."""
     session.dataSource.register(rowsource.PipelineSource)
     session.dataSource.register(rowsink.PipelineSink)
+    java = getattr(session, "_jsparkSession", None)
+    if java is not None and session._jvm is not None:
+        # Sinks in Python are looked up in the thread's session, and only the thread that made a session has it.
+        session._jvm.SparkSession.setActiveSession(java)
 
 
 def make_plan(
@@ -242,24 +260,6 @@ def begin_runs(plan: Plan) -> dict[str, Run]:
     return {name: run for name, run in runs.items() if run is not None}
 
 
-def check_output(definition: Definition, rows: DataFrame) -> None:
-    """Columns that sinks name must be there, and tables keep their types. Raises DefinitionError or SinkError."""
-    for place, (name, kind, target) in enumerate(definition.targets):
-        where = f"sinks[{place}].{kind}"
-        wanted: list[str] = list(getattr(target, "partition_by", []))
-        if isinstance(target, TopicTarget):
-            wanted = [*definitions.columns_of(target.keys), *definitions.columns_of(target.shard)]
-            wanted += [each for each in (target.tags, target.body) if each and each != "json"]
-        missing = [each for each in wanted if each not in rows.columns]
-        if missing:
-            raise definitions.DefinitionError(
-                where, f"there is no column {', '.join(missing)}; there are {', '.join(rows.columns)}"
-            )
-        if isinstance(target, ParquetTarget):
-            sink = ParquetSink(name=name, path=target.path, partition_by=target.partition_by)
-            check_columns(sink, to_arrow_schema(rows.schema, timezone="UTC"))
-
-
 def open_stream(session: SparkSession, plan: Path) -> DataFrame:
     """The rows of the source. Raises PipelineFailedError."""
     try:
@@ -283,6 +283,8 @@ def _foreign_batch(definition: Definition, plan: Path) -> Callable[[DataFrame, i
                     writer = kept.write.format(target.format).mode(target.mode)
                     writer = writer.partitionBy(*target.partition_by) if target.partition_by else writer
                     writer.options(**{key: text(value) for key, value in target.options.items()}).save()
+            if not ours:
+                rowsink.Reporting(Plan.load(str(plan)))(batch, {})
         finally:
             kept.unpersist()
 

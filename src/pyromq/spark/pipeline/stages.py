@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from pyromq.spark import columns
 from pyromq.spark.body import ERROR
 from pyromq.spark.pipeline.definition import Definition, DefinitionError, TopicTarget, columns_of
-from pyromq.spark.pipeline.plan import EXTRA, hidden_columns, message_columns, text
+from pyromq.spark.pipeline.plan import EXTRA, PLACE, SIZE, hidden_columns, message_columns, text
 from pyromq.spark.pipeline.units import parse_seconds
 
 VIEW = "input"
@@ -43,20 +43,49 @@ def row_schema(definition: Definition) -> StructType:
             parts.append(f"{EXTRA} map<string,string>")
         if parse.on_error == "dlq":
             parts.append(f"{ERROR} string")
+    parts.append(f"{SIZE} int")
     try:
         schema = StructType.fromDDL(", ".join(part for part in parts if part))
     except PySparkException as error:
         raise DefinitionError("parse.schema", _first_line(error)) from None
     if not isinstance(schema, StructType):
         raise DefinitionError("parse.schema", "write fields as `id bigint, name string`")
+    _check_names(schema, definition)
     return schema
+
+
+def _check_names(schema: StructType, definition: Definition) -> None:
+    """Raises DefinitionError where a field of bodies would hide something else."""
+    taken: set[str] = set()
+    for name in schema.names:
+        if name.lower() in taken:
+            ours = name in (EXTRA, ERROR, SIZE)
+            why = "is a name that pipelines need for themselves" if ours else "is there twice"
+            raise DefinitionError("parse.schema", f"the column {name} {why}")
+        taken.add(name.lower())
+    columns_wanted = {name.lower() for name in message_columns(definition)}
+    hidden = [name for name in PLACE if name.lower() in taken - columns_wanted]
+    if hidden and definition.dlq is not None:
+        raise DefinitionError(
+            "parse.schema",
+            f"{', '.join(hidden)} says where a dead letter came from, so no field of bodies can have that name here; "
+            "take it with `extra: keep`, or do without dlq",
+        )
+
+
+def sink_schema(definition: Definition) -> StructType:
+    """Of the rows that reach the sinks when nothing stands between; needs a session. Raises DefinitionError."""
+    return StructType([field for field in row_schema(definition).fields if field.name not in (ERROR, SIZE)])
 
 
 def apply(spark: SparkSession, rows: DataFrame, definition: Definition, functions: Functions) -> DataFrame:
     """Everything between the source and the sinks. Raises DefinitionError."""
+    counts = [F.count(F.lit(1)).alias("rows"), F.sum(SIZE).alias("bytes")]
     if ERROR in rows.columns:
-        rows = rows.observe(PARSED, F.count(F.lit(1)).alias("rows"), F.count(ERROR).alias("bad"))
-        rows = rows.filter(F.col(ERROR).isNull()).drop(ERROR)
+        rows = rows.observe(PARSED, *counts, F.count(ERROR).alias("bad"))
+        rows = rows.filter(F.col(ERROR).isNull()).drop(ERROR, SIZE)
+    else:
+        rows = rows.observe(PARSED, *counts).drop(SIZE)
     rows = _deduplicated(rows, definition)
     chosen = {name.strip() for name in text(definition.source.get("columns", "")).split(",")}
     gone = [name for name in hidden_columns(definition) if name not in chosen]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pyromq.spark.errors import SparkError
+from pyromq.spark.errors import LostRange, SparkError
 from pyromq.spark.sink.layout import write_durably
 
 FOLDER = "pyromq"
@@ -40,6 +40,8 @@ class BatchReport(msgspec.Struct, kw_only=True):
     batch: int
     rows: dict[str, int]
     time: float
+    lost: int = 0
+    """Messages that were gone before it read them."""
 
 
 class State:
@@ -51,6 +53,7 @@ class State:
         self.plan = self.folder / "plan.json"
         self.status = self.folder / "status.json"
         self._batches = self.folder / "batches"
+        self._lost = self.folder / "lost"
         self._stop = self.folder / "stop"
 
     @contextmanager
@@ -95,9 +98,28 @@ class State:
         except msgspec.MsgspecError as error:
             raise StateError(f"{path} is damaged: {error}") from None
 
-    def report(self, batch: int, rows: dict[str, int]) -> None:
+    def found_lost(self, batch: int, partition: int, lost: list[LostRange]) -> None:
+        """Keep what a task found gone; the same task of a repeated batch says it again. Raises OSError."""
+        write_durably(self._lost / f"{batch:012d}-{partition:05d}.json", msgspec.json.encode(lost))
+
+    def lost_in(self, batch: int) -> list[LostRange]:
+        """What the tasks of a batch found gone. Raises StateError when a file is damaged."""
+        found: list[LostRange] = []
+        for path in sorted(self._lost.glob(f"{batch:012d}-*.json")):
+            try:
+                found += msgspec.json.decode(path.read_bytes(), type=list[LostRange])
+            except msgspec.MsgspecError as error:
+                raise StateError(f"{path} is damaged: {error}") from None
+        return found
+
+    def forget_lost(self, batch: int) -> None:
+        """Once it is noted for good."""
+        for path in self._lost.glob(f"{batch:012d}-*.json"):
+            path.unlink(missing_ok=True)
+
+    def report(self, batch: int, rows: dict[str, int], *, lost: int = 0) -> None:
         """Note a batch that all sinks have committed; old notes go."""
-        made = BatchReport(batch=batch, rows=rows, time=time.time())
+        made = BatchReport(batch=batch, rows=rows, time=time.time(), lost=lost)
         write_durably(self._batches / f"{batch:012d}.json", msgspec.json.encode(made))
         (self._batches / f"{batch - KEPT_BATCHES:012d}.json").unlink(missing_ok=True)
 

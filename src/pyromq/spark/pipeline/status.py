@@ -1,28 +1,17 @@
 """What can be said about a pipeline from its files, whether it runs or not."""
 
 import time
-from pathlib import Path
 
 import msgspec
 
 from pyromq.spark.pipeline.checkpoint import Checkpoint
-from pyromq.spark.pipeline.definition import Definition, ParquetTarget
+from pyromq.spark.pipeline.definition import Definition
+from pyromq.spark.pipeline.losses import Loss, loss_table, read_losses
 from pyromq.spark.pipeline.progress import Progress
 from pyromq.spark.pipeline.state import State, StateError
-from pyromq.spark.sink.manifest import Manifests
+from pyromq.spark.pipeline.tables import TableSize, read_tables
 
-
-class TableStatus(msgspec.Struct, kw_only=True):
-    """A folder of Parquet files."""
-
-    path: str
-    files: int
-    rows: int
-    bytes: int
-
-    @property
-    def mean_bytes(self) -> int:
-        return self.bytes // self.files if self.files else 0
+SHOWN_LOSSES = 10
 
 
 class Status(msgspec.Struct, kw_only=True):
@@ -35,7 +24,12 @@ class Status(msgspec.Struct, kw_only=True):
     """Whether a batch was begun that is not done: it will run again."""
     last_commit_seconds: float | None
     progress: Progress | None
-    tables: dict[str, TableStatus]
+    tables: dict[str, TableSize]
+    lost: int
+    """Messages that the table of losses names."""
+    loss_table: str | None
+    losses: list[Loss] = []
+    """The last rows of it."""
 
 
 def read_status(definition: Definition) -> Status:
@@ -50,6 +44,7 @@ def read_status(definition: Definition) -> Status:
             progress = msgspec.json.decode(state.status.read_bytes(), type=Progress)
         except msgspec.MsgspecError as error:
             raise StateError(f"{state.status} is damaged: {error}") from None
+    losses = read_losses(state)
     return Status(
         pipeline=definition.name,
         running=_runs(state),
@@ -57,17 +52,10 @@ def read_status(definition: Definition) -> Status:
         unfinished=checkpoint.last_planned() > done,
         last_commit_seconds=time.time() - commit.stat().st_mtime if commit.exists() else None,
         progress=progress,
-        tables={name: _table(target) for name, _, target in definition.targets if isinstance(target, ParquetTarget)},
-    )
-
-
-def _table(target: ParquetTarget) -> TableStatus:
-    files = Manifests(Path(target.path)).files()
-    return TableStatus(
-        path=target.path,
-        files=len(files),
-        rows=sum(file.rows for file in files),
-        bytes=sum(file.size for file in files),
+        tables=read_tables(definition),
+        lost=sum(loss.messages for loss in losses),
+        loss_table=str(loss_table(state)) if losses else None,
+        losses=losses[-SHOWN_LOSSES:],
     )
 
 

@@ -9,6 +9,7 @@ import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from enum import Enum
+from functools import lru_cache
 from itertools import accumulate
 
 import msgspec
@@ -25,6 +26,24 @@ _ENTRY = struct.Struct(">qiq")
 _PLACE = struct.Struct(">qi8x")
 MAX_BYTES = 128 << 20
 MIN_BYTES = 100
+MAX_EXAMINED = 1 << 16
+"""Queue entries looked at for one answer, however many messages somebody asks for."""
+FEW = 64
+
+
+@lru_cache(maxsize=FEW)
+def _few(count: int) -> struct.Struct:
+    return struct.Struct(">" + "qi8x" * count)
+
+
+def _places(entries: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Physical offsets and sizes; with one call for as many as an interactive consumer gets at a time."""
+    count = len(entries) // ENTRY_SIZE
+    if count <= FEW:
+        numbers = _few(count).unpack(entries)
+        return numbers[::2], numbers[1::2]
+    offsets, sizes = zip(*_PLACE.iter_unpack(entries), strict=True)
+    return offsets, sizes
 
 
 class GetStatus(Enum):
@@ -128,7 +147,7 @@ class Reader:
                 near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
             found = None
             if tag_filter is None and record_filter is None:
-                found = self._all_of(queue, offset, min(max_count, near[1]), near[0])
+                found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0])
             return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter)
         return GetResult(status, following, low, high)
 
@@ -154,7 +173,7 @@ class Reader:
         tag_filter: TagFilter | None,
         record_filter: RecordFilter | None,
     ) -> GetResult:
-        entries = queue.entries(offset, max(self._min_examined, max_count))
+        entries = queue.entries(offset, min(max(self._min_examined, max_count), MAX_EXAMINED))
         result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [])
         if not entries:
             result.next_offset = self._corrected(offset, queue.next_file(offset))
@@ -199,18 +218,20 @@ class Reader:
 
     def _all_of(self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int) -> GetResult | None:
         """What `_collect` finds when every entry is wanted, in memory and sound, as most are; else None."""
-        places = list(_PLACE.iter_unpack(queue.entries(offset, count_limit)))
-        if not places:
+        entries = queue.entries(offset, count_limit)
+        if not entries:
             return None
-        offsets, sizes = zip(*places, strict=True)
-        if sum(sizes) > byte_limit:
-            fitting = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
-            places, offsets, sizes = places[:fitting], offsets[:fitting], sizes[:fitting]
+        offsets, sizes = _places(entries)
+        count, size = len(sizes), sum(sizes)
+        if size > byte_limit:
+            count = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
+            offsets, sizes = offsets[:count], sizes[:count]
+            size = sum(sizes)
         log_end, begin, end = self._log.max_offset, offsets[0], offsets[-1] + sizes[-1]
         sound = min(sizes) > 0 and max(sizes) != FILLER_SIZE and self._log.min_offset <= begin and end <= log_end
         if not sound or log_end - begin > self._resident:
             return None
-        count, size, file_size = len(places), sum(sizes), self._log.file_size
+        file_size = self._log.file_size
         result = GetResult(
             _FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
             list(range(offset, offset + count)),
@@ -219,7 +240,7 @@ class Reader:
             self._add_chunk(result, begin, end)
             return result
         run_begin = run_end = -1
-        for physical, record_size in places:
+        for physical, record_size in zip(offsets, sizes, strict=True):
             if physical != run_end or physical % file_size == 0:
                 self._add_chunk(result, run_begin, run_end)
                 run_begin = physical

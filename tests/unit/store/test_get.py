@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.protocol.tags import tags_code
-from pyromq.store import BrokerRole, GetStatus, StoreClosedError
+from pyromq.store import BrokerRole, GetStatus, StoreClosedError, reading
 from pyromq.store.reading import Reader
 from tests.unit.store.storage import open_store, put
 
@@ -133,6 +133,17 @@ def test_a_call_examines_a_bounded_number_of_entries(tmp_path: Path) -> None:
     store.close()
 
 
+def test_however_many_messages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "MAX_EXAMINED", 30)
+    store = open_store(tmp_path)
+    for _ in range(40):
+        put(store)
+    everything = 2**31 - 1
+    assert store.get("orders", 0, 0, everything, max_bytes=everything).count == 30
+    assert store.get("orders", 0, 0, everything, tag_filter=lambda _: False).next_offset == 30
+    store.close()
+
+
 def test_messages_that_left_the_log(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for n in range(9):
@@ -152,10 +163,10 @@ def test_messages_that_left_the_log(tmp_path: Path) -> None:
 
 
 @given(
-    sizes=st.lists(st.sampled_from([0, 10, 900]), min_size=1, max_size=40),
+    sizes=st.lists(st.sampled_from([0, 10, 900]), min_size=1, max_size=40).map(lambda sizes: sizes * 4),
     queues=st.integers(1, 3),
     start=st.integers(0, 12),
-    count=st.integers(1, 40),
+    count=st.integers(1, 160),
     max_bytes=st.sampled_from([None, 1, 1500, 100_000]),
 )
 @settings(max_examples=100, deadline=None)

@@ -166,16 +166,19 @@ def _ext_reader(cls: type[H]) -> Callable[[Mapping[str, str]], H | None]:
 def json_reader(cls: type[H]) -> Callable[[msgspec.Raw], H | None]:
     """Reads a header straight out of the JSON text of its ext fields; None when only `decode_header` can tell."""
     decode = msgspec.json.Decoder(cls, strict=False).decode
-    booleans = [field.name for field in _layout(cls).fields if field.kind is bool]
+    words = {field.name: f'"{field.wire_name}":"true"'.encode() for field in _layout(cls).fields if field.kind is bool}
     # Naming the first one twice makes the getter return a tuple even when there is only one.
-    said = attrgetter(booleans[0], *booleans) if booleans else None
+    said = attrgetter(next(iter(words)), *words) if words else None
 
     def read(ext: msgspec.Raw) -> H | None:
         try:
             header = decode(ext)
         except (ValueError, RecursionError):
             return None
-        # msgspec also takes 1 for true, Java only the word.
-        return header if said is None or not any(said(header)) else None
+        if said is None or not any(said(header)):
+            return header
+        # msgspec also takes 1 for true, Java only the word. No value looks like it: quotes are escaped there.
+        text = bytes(ext)
+        return header if all(word in text for name, word in words.items() if getattr(header, name)) else None
 
     return read

@@ -12,6 +12,7 @@ from pyromq.spark.offsets import Offset, losses, ranges
 from pyromq.spark.partition import QueuePartition
 from pyromq.spark.rows import Shape
 from pyromq.spark.sourceoptions import DataLoss, SourceOptions
+from pyromq.spark.worker import settle
 
 
 class BatchReader(DataSourceReader):
@@ -49,6 +50,7 @@ class BatchReader(DataSourceReader):
         return start, finish
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle()
         # Without any partition Spark reads one all the same, and calls it None.
         return (
             reading.read(partition, self._options, self._shape) if isinstance(partition, QueuePartition) else iter(())

@@ -21,6 +21,7 @@ from pyromq.spark.rows import Shape
 from pyromq.spark.sourceoptions import SourceOptions
 from pyromq.spark.tracking import Tracker
 from pyromq.spark.waiting import Waiter
+from pyromq.spark.worker import settle
 
 NO_LIMIT = 2**31 - 1
 
@@ -71,6 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
+        settle()
         return reading.read(partition, self._options, self._shape)
 
     def commit(self, end: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -72,7 +72,8 @@ def broker(root: Path) -> Iterator[str]:
 
 
 @contextmanager
-def session(folder: Path) -> Iterator[SparkSession]:
+def session(folder: Path, *, cores: int | None = None, jars: Sequence[Path] = ()) -> Iterator[SparkSession]:
+    """A local session on so many cores, by default all, with these jars beside Spark's own."""
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     settings = {
         "spark.driver.memory": "2g",
@@ -88,7 +89,9 @@ def session(folder: Path) -> Iterator[SparkSession]:
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    builder = SparkSession.builder.master(f"local[{os.cpu_count()}]").appName("pyromq-benchmark")
+    if jars:
+        settings["spark.jars"] = ",".join(map(str, jars))
+    builder = SparkSession.builder.master(f"local[{cores or os.cpu_count()}]").appName("pyromq-benchmark")
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()

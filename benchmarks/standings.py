@@ -39,7 +39,8 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if value >= _SHARP else f"{value:.3g}"
 
 
-def _range(values: Sequence[float]) -> str:
+def spread(values: Sequence[float]) -> str:
+    """Median and, in brackets, the range."""
     return f"{_number(statistics.median(values))} ({_number(min(values))}–{_number(max(values))})"  # noqa: RUF001 - a dash between numbers
 
 
@@ -51,8 +52,8 @@ def show(standings: Sequence[Standing], failed: Mapping[str, int]) -> None:
         table.add_row(
             standing.figure,
             standing.unit,
-            _range(standing.apache),
-            _range(standing.ours),
+            spread(standing.apache),
+            spread(standing.ours),
             f"[{colour}]{standing.ratio:.2f}[/]",
             f"{standing.generator_busy:.0%}" if standing.generator_busy else "",
         )
@@ -81,7 +82,7 @@ def markdown(standings: Sequence[Standing], failed: Mapping[str, int], heap: str
         introduction,
         "",
         f"- Date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        f"- Machine: {os.cpu_count()} cores, {_processor()}, {_memory()}, {platform.system()} {platform.release()}",
+        f"- Machine: {machine()}",
         f"- Versions: {versions}",
         f"- Command: `{command}`",
         "",
@@ -94,7 +95,7 @@ def markdown(standings: Sequence[Standing], failed: Mapping[str, int], heap: str
         ratio = f"{standing.ratio:.2f}" if standing.ratio >= 1 else f"**{standing.ratio:.2f}**"
         busy = f"{standing.generator_busy:.0%}" if standing.generator_busy else ""
         lines.append(
-            f"| {standing.figure} | {standing.unit} | {_range(standing.apache)} | {_range(standing.ours)} "
+            f"| {standing.figure} | {standing.unit} | {spread(standing.apache)} | {spread(standing.ours)} "
             f"| {ratio} | {busy} |"
         )
     behind = [standing for standing in standings if standing.ratio < 1]
@@ -111,6 +112,11 @@ def write_page(path: Path, table: str) -> None:
     """Replace what was measured, and keep the notes behind it."""
     notes = path.read_text().partition(NOTES)[2] if path.exists() else ""
     path.write_text(f"{table}{NOTES}{notes}" if notes else table)
+
+
+def machine() -> str:
+    """What this runs on, in a few words."""
+    return f"{os.cpu_count()} cores, {_processor()}, {_memory()}, {platform.system()} {platform.release()}"
 
 
 def _processor() -> str:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,12 +47,19 @@ def java_driver(version: str) -> str:
 
 def apache_servers(version: str = SERVER_VERSION) -> str:
     """Class path of Apache's name server, broker and tools."""
-    target = CACHE / f"apache-{version}"
-    with _once(target, HERE / "apache") as build:
+    return f"{maven_jars(f'apache-{version}', HERE / 'apache', {'rocketmq.version': version})}/*"
+
+
+def maven_jars(name: str, source: Path, versions: Mapping[str, str]) -> Path:
+    """The folder with the jars that the pom.xml of a folder asks for, in these versions of its properties."""
+    target = CACHE / name
+    with _once(target, source) as build:
         if build:
-            shutil.copytree(HERE / "apache", target / "source")
-            _maven(target / "source", version, "dependency:copy-dependencies", f"-DoutputDirectory={target / 'lib'}")
-    return f"{target / 'lib'}/*"
+            shutil.copytree(source, target / "source")
+            chosen = [f"-D{key}={value}" for key, value in versions.items()]
+            goal = ("dependency:copy-dependencies", f"-DoutputDirectory={target / 'lib'}")
+            run_tool(["mvn", "-q", "-B", *chosen, *goal], target / "source")
+    return target / "lib"
 
 
 def go_driver() -> str:

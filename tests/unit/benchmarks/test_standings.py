@@ -21,6 +21,6 @@ def test_notes_stay_when_the_table_is_written_again(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     write_page(page, "first\n")
     assert page.read_text() == "first\n"
-    page.write_text("first\n\n## Notes\n\nWhy.\n")
+    page.write_text("first\n\n## Notes\n\nWhy.\n\n## Beside others\n\nMore.\n")
     write_page(page, "second\n")
-    assert page.read_text() == "second\n\n## Notes\n\nWhy.\n"
+    assert page.read_text() == "second\n\n## Notes\n\nWhy.\n\n## Beside others\n\nMore.\n"

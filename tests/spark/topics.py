@@ -54,6 +54,10 @@ def fill(
         for number in numbers:
             message = Message(topic, body(number), tags=tag(number), keys=[f"k{number}"], properties={"n": str(number)})
             queue = MessageQueue(topic, broker, number % queues)
+            if number == numbers[0]:
+                # Those that have to wait for the route and the connection may be overtaken by later ones.
+                producer.send(message, queue=queue)
+                continue
             pending.append(producer.send_async(message, queue=queue))
             if len(pending) >= 1000:
                 pending = [future for future in pending if future.result(BOUND) is None]

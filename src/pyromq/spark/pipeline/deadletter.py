@@ -5,8 +5,8 @@ same however often the batch runs, so each reaches the topic once. The driver ke
 for a topic sink.
 """
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
@@ -22,10 +22,13 @@ from pyromq.spark.sink.base import Attempt, Written
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import TopicSinkOptions
+from pyromq.spark.sink.patience import patiently
 from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.sink.sending import FrameSender
 from pyromq.spark.sink.target import Target, find_target, max_offsets
 from pyromq.spark.wire import Wire
+
+T = TypeVar("T")
 
 NAME = "dlq"
 ENOUGH = 100
@@ -70,12 +73,10 @@ class DeadLetterSink:
 
     def begin(self, query: str) -> Run:
         """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        with Wire(self._options) as wire:
-            return begin_run(wire, find_target(wire, self._options.topic or ""), source(query))
+        return self._ask(lambda wire, target: begin_run(wire, target, source(query)))
 
     def prepare(self, query: str) -> None:
-        with Wire(self._options) as wire:
-            read_marks(wire, find_target(wire, self._options.topic or ""), groups(wire, query, NAME), self._run)
+        self._ask(lambda wire, target: read_marks(wire, target, groups(wire, query, NAME), self._run))
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "_Silent":
         del attempt, schema
@@ -84,14 +85,23 @@ class DeadLetterSink:
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
         """Everything that is in the topic now belongs to finished batches; returns how much came since the last."""
         del messages
-        with Wire(self._options) as wire:
-            target = find_target(wire, self._options.topic or "")
+
+        def finish(wire: Wire, target: Target) -> int:
             names = groups(wire, query, NAME)
             marks = read_marks(wire, target, names, self._run)
             before = marks.before(batch)
             ends = max_offsets(wire, target)
             move_marks(wire, target, names, marks, batch, ends)
             return sum(end - before.get(queue, end) for queue, end in ends.items())
+
+        return self._ask(finish)
+
+    def _ask(self, question: Callable[[Wire, Target], T]) -> T:
+        def ask() -> T:
+            with Wire(self._options) as wire:
+                return question(wire, find_target(wire, self._options.topic or ""))
+
+        return patiently(self._options, ask)
 
 
 class _Silent:
@@ -178,19 +188,25 @@ class Diverter:
     def _connected(self) -> tuple[FrameSender, Target]:
         if self._sender is None or self._target is None:
             options = letters_options(self._plan)
-            wire = self._wire = Wire(options)
-            run = self._plan.runs.get(NAME, Run())
-            target = self._target = _known_to(run, find_target(wire, options.topic or ""))
-            lanes = Lanes(wire, target, self._source, run, self._attempt)
-            for queue in target.queues:
-                lanes.end(queue)  # before the look: from here on nobody else sends what this task may
-            marks: Marks = peek_marks(wire, target, groups(wire, self._attempt.query, NAME))
-            self._starts = marks.before(self._attempt.batch)
-            self._stored = self._sequences(max_offsets(wire, target))
-            self._sender = FrameSender(
-                wire, options, recheck=lambda queue: self._sequences(max_offsets(wire, target, [queue])), lanes=lanes
-            )
+            return patiently(options, lambda: self._connect(options))
         return self._sender, self._target
+
+    def _connect(self, options: TopicSinkOptions) -> tuple[FrameSender, Target]:
+        if self._wire is not None:
+            self._wire.close()
+        wire = self._wire = Wire(options)
+        run = self._plan.runs.get(NAME, Run())
+        target = self._target = _known_to(run, find_target(wire, options.topic or ""))
+        lanes = Lanes(wire, target, self._source, run, self._attempt)
+        for queue in target.queues:
+            lanes.end(queue)  # before the look: from here on nobody else sends what this task may
+        marks: Marks = peek_marks(wire, target, groups(wire, self._attempt.query, NAME))
+        self._starts = marks.before(self._attempt.batch)
+        self._stored = self._sequences(max_offsets(wire, target))
+        self._sender = FrameSender(
+            wire, options, recheck=lambda queue: self._sequences(max_offsets(wire, target, [queue])), lanes=lanes
+        )
+        return self._sender, target
 
     def _sequences(self, ends: dict[MessageQueue, int]) -> set[str]:
         assert self._wire is not None  # noqa: S101 - connected before

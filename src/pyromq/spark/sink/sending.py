@@ -26,11 +26,10 @@ from pyromq.remoting.errors import RemotingError
 from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.lanes import Lanes
 from pyromq.spark.sink.options import TopicSinkOptions
+from pyromq.spark.sink.patience import pause_after
 from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.wire import Wire
 
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
 DEFAULT_QUEUES = 4
 
 _HEAD = Struct(">5i")
@@ -277,4 +276,4 @@ class FrameSender:
         return bool(frame.items)
 
     def _pause(self, tries: int) -> None:
-        self._sleep(min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE))
+        self._sleep(pause_after(tries))

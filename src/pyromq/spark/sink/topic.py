@@ -25,6 +25,7 @@ from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
+from pyromq.spark.sink.patience import patiently
 from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
 from pyromq.spark.sink.sending import FrameSender
 from pyromq.spark.sink.target import Target, find_target, max_offsets
@@ -80,27 +81,34 @@ class TopicSink:
 
     def begin(self, query: str) -> Run | None:
         """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        if not self.once or self.options.topic is None:
+        topic = self.options.topic
+        if not self.once or topic is None:
             return None
-        with Wire(self.options) as wire:
-            return begin_run(wire, find_target(wire, self.options.topic), self.source(query))
+
+        def ask() -> Run:
+            with Wire(self.options) as wire:
+                return begin_run(wire, find_target(wire, topic), self.source(query))
+
+        return patiently(self.options, ask)
 
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
-        if self.options.topic is None:
-            return
+        topic = self.options.topic
+        if topic is not None:
+            self.prepared = patiently(self.options, lambda: self._prepared(query, topic))
+
+    def _prepared(self, query: str, topic: str) -> Prepared:
         with Wire(self.options) as wire:
-            target = find_target(wire, self.options.topic)
+            target = find_target(wire, topic)
             if not self.once:
-                self.prepared = Prepared(target)
-                return
+                return Prepared(target)
             # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
             known = self.run or (self.prepared.run if self.prepared is not None else Run())
             run = continued(wire, target, self.source(query), known)
             if self.options.delivery is Delivery.EXACTLY_ONCE:
                 check_all_know(target, run)
             marks = None if self.bounded else read_marks(wire, target, groups(wire, query, self.name), run)
-            self.prepared = Prepared(target, marks, max_offsets(wire, target), run)
+            return Prepared(target, marks, max_offsets(wire, target), run)
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
         if self.shape is None:
@@ -110,19 +118,21 @@ class TopicSink:
 
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
         sent = [Sent.decode(message) for message in messages]
-        if self.once and self.options.topic is not None:
-            with Wire(self.options) as wire:
-                self._finish(wire, find_target(wire, self.options.topic), query, batch)
+        topic = self.options.topic
+        if self.once and topic is not None:
+            patiently(self.options, lambda: self._finish(query, batch, topic))
         return sum(each.rows for each in sent)
 
-    def _finish(self, wire: Wire, target: Target, query: str, batch: int) -> None:
+    def _finish(self, query: str, batch: int, topic: str) -> None:
         """No task of this query sends now: all that is there belongs to finished batches, this one included."""
-        if self.bounded:
-            if self.prepared is not None:
-                end_run(wire, target, self.source(query), self.prepared.run)
-            return
-        names = groups(wire, query, self.name)
-        move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
+        with Wire(self.options) as wire:
+            target = find_target(wire, topic)
+            if self.bounded:
+                if self.prepared is not None:
+                    end_run(wire, target, self.source(query), self.prepared.run)
+                return
+            names = groups(wire, query, self.name)
+            move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
 
 
 class TopicTask:
@@ -143,7 +153,7 @@ class TopicTask:
             if sink.once and prepared is not None
             else None
         )
-        self._stored = self._stored_before() if sink.once else set()
+        self._stored = patiently(sink.options, self._stored_before) if sink.once else set()
         self._known: dict[MessageQueue, set[str]] = {}
         self._sender = FrameSender(
             self._wire,
@@ -228,9 +238,11 @@ class TopicTask:
         """What came into a queue between the driver's look and this task's first message for it."""
         known = self._known.get(queue)
         if known is None:
-            end = self._lanes.end(queue) if self._lanes is not None else None
-            known = self._known[queue] = self._stored_since(queue, end)
+            known = self._known[queue] = patiently(self._sink.options, lambda: self._look(queue))
         return known
+
+    def _look(self, queue: MessageQueue) -> set[str]:
+        return self._stored_since(queue, self._lanes.end(queue) if self._lanes is not None else None)
 
     def _stored_since(self, queue: MessageQueue, end: int | None = None) -> set[str]:
         prepared = self._prepared

@@ -3,6 +3,7 @@
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,7 +30,15 @@ def test_lines_are_sound_whatever_the_points(series: dict[str, list[tuple[float,
 
 
 def test_round_numbers() -> None:
-    assert [nice(value) for value in (0, 0.7, 1, 3, 42, 120, 1000)] == [1.0, 1.0, 1.0, 5.0, 50.0, 200.0, 1000.0]
+    assert [nice(value) for value in (0, 0.7, 1, 3, 42, 120, 1000)] == [1.0, 0.75, 1.0, 5.0, 50.0, 150.0, 1000.0]
+
+
+@given(st.floats(1e-6, 1e12))
+def test_the_lines_of_a_grid_are_named_as_they_lie(value: float) -> None:
+    root = ET.fromstring(bars({"": value}, unit="x"))  # noqa: S314 - made here
+    texts = [each.text or "" for each in root.findall("text") if each.attrib["text-anchor"] == "end"]
+    steps = [float(text.replace(",", "")) for text in texts if text != "x"]
+    assert steps == pytest.approx([nice(value) * part / 5 for part in range(6)], rel=1e-6, abs=1e-12)
 
 
 def test_a_page_escapes_its_data_and_loads_nothing(tmp_path: Path) -> None:

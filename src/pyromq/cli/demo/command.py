@@ -92,7 +92,12 @@ async def _demo(
             for topic in (ORDERS, BROKEN, REVENUE):
                 await admin.create_topic(topic, queues=QUEUES)
                 await admin.wait_for_topic(topic)
-        _say(console, 2, f"topics {ORDERS}, {REVENUE}, {BROKEN}", f"pyromq admin updateTopic -t {ORDERS} -r 8 -w 8 …")
+        _say(
+            console,
+            2,
+            f"topics {ORDERS}, {REVENUE}, {BROKEN}",
+            f"pyromq admin updateTopic -c DefaultCluster -t {ORDERS} -r 8 -w 8",
+        )
         with _progress(console) as progress:
             task = progress.add_task("sending orders", total=count)
             made = orders.stream(count, chance, ledger)
@@ -102,7 +107,7 @@ async def _demo(
             3,
             f"{ledger.messages} messages sent, each on disk before it was acknowledged: {ledger.repeated} repeated, "
             f"{ledger.late} late, {ledger.broken} broken",
-            f"pyromq send -t {ORDERS} …",
+            f"pyromq send {ORDERS} FILE",
         )
         if spark:
             await _run_pipeline(namesrv, folder, ledger, outcome, console)
@@ -139,7 +144,7 @@ async def _run_pipeline(namesrv: str, folder: Path, ledger: Ledger, outcome: Out
     outcome.results = len(results)
     for row in results:
         outcome.windows[str(row["hour"]), str(row["shop"])] += int(str(row["cents"]))
-    _say(console, 5, f"{len(results)} results consumed from {REVENUE}", f"pyromq consume -t {REVENUE} …")
+    _say(console, 5, f"{len(results)} results consumed from {REVENUE}", f"pyromq consume {REVENUE}")
     outcome.parquet = await asyncio.to_thread(_read_parquet, folder / "lake" / REVENUE)
     _say(console, 6, f"{len(outcome.parquet)} rows read from Parquet by pyarrow", "any Parquet reader")
 
@@ -163,7 +168,7 @@ async def _count(namesrv: str, ledger: Ledger, outcome: Outcome, console: Consol
         await counting.run(ledger.messages, lambda: progress.advance(task))
     outcome.windows, outcome.duplicates, outcome.broken = counting.windows, counting.duplicates, counting.broken
     outcome.results = len(counting.windows)
-    _say(console, 4, f"{ledger.messages} messages consumed and counted by a group", f"pyromq consume -t {ORDERS} …")
+    _say(console, 4, f"{ledger.messages} messages consumed and counted by a group", f"pyromq consume {ORDERS} -g GROUP")
 
 
 def _checks(ledger: Ledger, outcome: Outcome) -> list[tuple[str, bool]]:
@@ -215,7 +220,8 @@ def _report(ledger: Ledger, outcome: Outcome, checks: list[tuple[str, bool]], *,
     found = by_shop(outcome.windows)
     shops = {shop: found[shop] / 100 for shop in orders.SHOPS}
     report.section("Revenue by shop", plot=bars(shops, unit="EUR"), columns=["shop", "EUR"], rows=list(shops.items()))
-    hours = sorted({hour for hour, _ in outcome.windows if not hour.startswith("2026-11-15")})
+    day = f"{orders.OPENING:%Y-%m-%d}"
+    hours = sorted({hour for hour, _ in outcome.windows if hour.startswith(day)})
     series = {
         shop: [(float(hour[11:13]), outcome.windows[hour, shop] / 100) for hour in hours] for shop in orders.SHOPS
     }

@@ -5,7 +5,7 @@ from html import escape
 from math import floor, log10
 
 WIDTH, HEIGHT = 720, 260
-LEFT, RIGHT, TOP, BOTTOM = 70, 16, 24, 40
+LEFT, RIGHT, TOP, BOTTOM = 70, 16, 32, 40
 COLOURS = ("#d9480f", "#1971c2", "#2f9e44", "#6741d9", "#e67700", "#0c8599", "#c2255c", "#495057")
 
 SMALLEST = 1e-9
@@ -49,7 +49,7 @@ def lines(series: Mapping[str, Sequence[Point]], *, unit: str, along: str) -> st
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.5" fill="{colour}"/>' for x, y in places[:200]]
         if len(series) > 1:
-            parts.append(_text(LEFT + 8 + number * 90, TOP - 6, name, "start", colour))
+            parts.append(_text(LEFT + 8 + number * 90, TOP - 14, name, "start", colour))
     parts.append(_text(LEFT, HEIGHT - BOTTOM + 18, f"{first:,.0f}", "middle"))
     parts.append(_text(WIDTH - RIGHT, HEIGHT - BOTTOM + 18, f"{last:,.0f}", "end"))
     parts.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 6, along, "middle"))
@@ -57,15 +57,15 @@ def lines(series: Mapping[str, Sequence[Point]], *, unit: str, along: str) -> st
 
 
 def nice(value: float) -> float:
-    """The next round number: 1, 2 or 5 times a power of ten.
+    """The next round number that five steps divide well.
 
     >>> [nice(value) for value in (0, 0.7, 3, 42, 120)]
-    [1.0, 1.0, 5.0, 50.0, 200.0]
+    [1.0, 0.75, 5.0, 50.0, 150.0]
     """
     if value < SMALLEST:
         return 1.0
     power = 10.0 ** floor(log10(value))
-    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0, 20.0) if factor * power >= value)
+    return next(factor * power for factor in (1.0, 1.5, 2.0, 2.5, 5.0, 7.5, 10.0, 20.0) if factor * power >= value)
 
 
 def _y(value: float, top: float) -> float:
@@ -74,12 +74,13 @@ def _y(value: float, top: float) -> float:
 
 def _grid(top: float, unit: str) -> str:
     parts = []
+    decimals = max(0, 1 - floor(log10(top)))
     for part in range(6):
         value = top * part / 5
         y = _y(value, top)
         parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#dee2e6"/>')
-        parts.append(_text(LEFT - 6, y + 4, f"{value:,.{0 if top >= 5 else 1}f}", "end"))
-    parts.append(_text(LEFT - 6, TOP - 4, unit, "end"))
+        parts.append(_text(LEFT - 6, y + 4, f"{value:,.{decimals}f}", "end"))
+    parts.append(_text(LEFT - 6, TOP - 14, unit, "end"))
     return "".join(parts)
 
 

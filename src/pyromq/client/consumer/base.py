@@ -259,7 +259,10 @@ class Consumer(QueryMethods):
 
         async def announce() -> None:
             if topic in self._subscriptions.by_topic:
-                await self._instance.refresh_route(topic)
+                try:
+                    await self._instance.refresh_route(topic)
+                except NoRouteError as error:  # looked for again by every rebalance round
+                    log.warning("consumer %s subscribes without a route: %s", self.group, error)
             self._instance.heart.subscriptions_changed()
             await self._instance.send_heartbeats()
             self.wake_rebalance()

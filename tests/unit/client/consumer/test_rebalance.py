@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from pyromq.aio import ByConfig
 from pyromq.protocol.bodies import QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode
@@ -177,6 +179,24 @@ async def test_unsubscribed_topics_are_left() -> None:
     consumer.unsubscribe("U")
     await cluster.clock.advance(2)
     assert {each.topic for each in consumer.assignment()} == {"T"}
+    await consumer.close()
+
+
+@asyncio_test
+async def test_a_topic_subscribed_to_while_no_name_server_answers(caplog: pytest.LogCaptureFixture) -> None:
+    cluster = ConsumeCluster(2)
+    cluster.add_topic("U", 1)
+    consumer = cluster.push(nothing)
+    await consumer.start()
+    told = len(cluster.broker.heartbeats)
+    name_server = cluster.transport.peers.pop("ns1:9876")
+    consumer.subscribe("U")
+    await settle()
+    assert len(cluster.broker.heartbeats) > told  # brokers learn of it all the same
+    assert not [record for record in caplog.records if record.exc_info]
+    cluster.transport.peers["ns1:9876"] = name_server
+    await cluster.clock.advance(60)
+    assert {each.topic for each in consumer.assignment()} == {"T", "U"}
     await consumer.close()
 
 

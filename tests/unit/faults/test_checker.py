@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from tests.faults.harness.checker import (
@@ -187,6 +188,9 @@ def test_a_clock_that_jumped_excuses_as_much_as_it_jumped() -> None:
     assert len(texts(early, *delayed, delivered("m-0", 699, 0))) == 1
     elsewhere = [sent("m-0", 0, due=1_000), Began(t=10, number=0, kind="clock", text="", clock="broker-b", step=300)]
     assert len(texts(early, *elsewhere, delivered("m-0", 700, 0))) == 1
+    escaped = msgspec.structs.replace(delivered("m-0", 700, 0), broker="broker-b")
+    assert len(texts(early, *delayed, escaped)) == 1
+    assert texts(early, *delayed, acknowledged("m-0", 20, 0), escaped) == []  # it was kept by the clock that jumped
 
 
 @pytest.mark.parametrize(

@@ -188,20 +188,21 @@ def _queues_out_of_order(history: History) -> list[Violation]:
 
 
 def early(history: History) -> list[Violation]:
-    """Nothing is delivered before it is due, by the clocks of the brokers that keep it.
+    """Nothing is delivered before it is due, by the clock of the broker that delivers it.
 
-    One that took a message while its clock was wrong may leave it to another, by a slave that acts in its place.
+    A slave that acts for another broker may have handed it over: then what counts is how wrong that broker's clock was
+    when it took the message, since that is when it worked out the time.
     """
     found = []
-    keepers: defaultdict[str, set[str]] = defaultdict(set)
+    taken: defaultdict[str, dict[str, int]] = defaultdict(dict)
     for receipt in history.acknowledged:
-        keepers[receipt.id].add(receipt.broker)
+        taken[receipt.id][receipt.broker] = receipt.t
     for event in history.delivered:
         message = history.sent.get(event.id)
         if message is None or not message.due:
             continue
-        ahead = message.due - event.t
-        ahead -= sum(_jumps(history, broker, event.t) for broker in keepers[event.id] | {event.broker})
+        moments = taken[event.id] | {event.broker: event.t}
+        ahead = message.due - event.t - sum(_jumps(history, broker, until) for broker, until in moments.items())
         if ahead > 0:
             found.append(Violation("early", f"{event.id} came to {event.group} {ahead / 1e9:.3f} s early"))
     return found

@@ -111,7 +111,7 @@ def metrics() -> str:
     lines = [
         "# Metrics",
         "",
-        "`http://<broker>:8090/metrics`, for Prometheus. What begins with `rocketmq_` bears the names of Apache's.",
+        "`http://127.0.0.1:8090/metrics`, for Prometheus. What begins with `rocketmq_` bears the names of Apache's.",
         "",
         "| name | type | labels | meaning |",
         "|---|---|---|---|",

@@ -82,6 +82,7 @@ REPLICATION_TICK = 0.1
 SCAN_INTERVAL = 10.0
 LAGGARD_INTERVAL = 180.0
 FREE_PORT_TRIES = 50
+NO_HTTP = -1
 
 NOT_ON_FAST_PORT = frozenset(
     {
@@ -180,6 +181,11 @@ class Broker:
         return str(self._address)
 
     @property
+    def listens_on(self) -> str:
+        """What its main port is bound to, which need not be what clients are told."""
+        return str(self.server.addresses[0])
+
+    @property
     def request_codes(self) -> frozenset[int]:
         """What it serves, once started."""
         return frozenset(self._handlers)
@@ -261,7 +267,7 @@ class Broker:
         self._keep_filter_servers()
         await self._start_http()
         self.timers.soon(check_reachable(self._address))
-        log.info("broker %s accepts requests at %s", self.config.broker_name, self.address)
+        log.info("broker %s listens on %s and tells clients %s", self.config.broker_name, self.listens_on, self.address)
 
     async def _prepare_succession(self) -> None:
         """A slave may act for its master; a master takes over from the slave that did."""
@@ -311,10 +317,10 @@ class Broker:
             self.timers.every(FIRST_LOOK, self.filter_processes.tick)
 
     async def _start_http(self) -> None:
-        if self.config.http_port >= 0:
+        if self.config.http_port != NO_HTTP:
             http = HttpServer({"/metrics": self._metrics, "/health": self._health})
             self._undo.push_async_callback(http.stop)
-            self._http_address = await http.start(self.config.host, self.config.http_port, self.server.tls)
+            self._http_address = await http.start(self.config.http_host, self.config.http_port, self.server.tls)
 
     def _metrics(self) -> Page:
         # Loaded with the first scrape: the library takes a good part of the time that a start may take.

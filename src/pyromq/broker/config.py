@@ -46,7 +46,15 @@ class IdentitySettings(ServerSettings):
     )
     replication_host: Address = option("", "Like brokerIP1, for slaves; empty: the same.", key="brokerIP2")
     namesrv_addr: Addresses = option((), "Name servers to register with.", env="NAMESRV_ADDR", short="n")
-    http_port: int = option(-1, "Port of /metrics and /health; 0 takes a free one, -1 none.", minimum=-1, maximum=65535)
+    http_port: int | None = option(
+        None,
+        "Port of /metrics and /health; empty: 8090 or, while that is taken, a free one; 0: a free one, -1: none.",
+        minimum=-1,
+        maximum=65535,
+    )
+    http_host: Address = option(
+        "127.0.0.1", "Address of /metrics and /health, which ask nobody who they are.", key="httpBindAddress"
+    )
 
 
 @settings

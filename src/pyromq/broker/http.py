@@ -13,6 +13,7 @@ from pyromq.remoting.listening import Listener
 
 log = logging.getLogger(__name__)
 
+DEFAULT_PORT = 8090
 REQUEST_TIMEOUT = 10.0
 MAX_HEAD = 16 * 1024
 MAX_CONNECTIONS = 64
@@ -38,8 +39,21 @@ class HttpServer:
         self._listener: Listener | None = None
         self._open: set[asyncio.StreamWriter] = set()
 
-    async def start(self, host: str, port: int, tls: ServerTls | None = None) -> Address:
-        """Listen; port 0 takes a free one. Raises ConnectError."""
+    async def start(self, host: str, port: int | None, tls: ServerTls | None = None) -> Address:
+        """Listen; port 0 takes a free one, None the usual one or, while that is taken, a free one. Raises ConnectError.
+
+        A second broker on a machine must not fail to start over a port that nobody chose.
+        """
+        if port is not None:
+            return await self._listen(host, port, tls)
+        try:
+            return await self._listen(host, DEFAULT_PORT, tls)
+        except ConnectError as error:
+            address = await self._listen(host, 0, tls)
+            log.warning("%s; metrics and health are served on %s instead: set httpPort to choose", error, address)
+            return address
+
+    async def _listen(self, host: str, port: int, tls: ServerTls | None) -> Address:
         listener = Listener(self._protocol, tls)
         try:
             bound = await listener.start(host, port)

@@ -55,6 +55,8 @@ class _Desk:
         self.changed: dict[str, TopicConfig] = {}
         self.full = True
         self.failing = False
+        self.trouble: str | None = "it has not answered yet"
+        """Why this broker is not registered there; None while it is."""
         self.connection: Connection | None = None
         self.wake = asyncio.Event()
         self.tried = asyncio.Event()
@@ -82,6 +84,11 @@ class Registration:
     def name_servers(self) -> tuple[str, ...]:
         """Where this broker registers."""
         return self._config.namesrv_addr
+
+    @property
+    def standing(self) -> dict[str, str | None]:
+        """For each name server why this broker is not registered there; None where it is."""
+        return {desk.address: desk.trouble for desk in self._desks}
 
     async def start(self) -> None:
         """Register and keep registered. Returns once every name server answered, or some take too long over it."""
@@ -134,11 +141,11 @@ class Registration:
         full, desk.full = desk.full or not changed, False
         table = self._restricted(self._topics.table(None if full else changed.values()))
         body = RegisterBrokerBody(topics=table, filter_servers=list(self.filter_servers)).encode()
-        failure = await self._send(desk.address, body)
+        failure = desk.trouble = await self._send(desk.address, body)
         if failure is None:
             self._watch(desk)
             if desk.failing:
-                log.info("registered with name server %s again", desk.address)
+                log.info("registered with name server %s", desk.address)
         elif not desk.failing:
             log.warning("cannot register with name server %s (%s); trying again and again", desk.address, failure)
         desk.failing = failure is not None

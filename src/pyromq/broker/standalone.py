@@ -5,11 +5,13 @@ import secrets
 from pathlib import Path
 
 from pyromq.auth.settings import AuthSettings
+from pyromq.broker.addresses import advertised_host
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.config import options
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
+from pyromq.remoting import Address
 
 COMPLETE = {"enable_property_filter": "true", "recall_message_enable": "true"}
 """What Apache's broker leaves off until told otherwise; a server to try things on has it."""
@@ -38,7 +40,7 @@ class Standalone:
         host: str = "127.0.0.1",
         namesrv_port: int = 9876,
         broker_port: int = 10911,
-        http_port: int = -1,
+        http_port: int | None = -1,
         insecure: bool = False,
         settings: dict[str, str] | None = None,
     ) -> None:
@@ -60,21 +62,23 @@ class Standalone:
 
     @property
     def namesrv_address(self) -> str:
-        """What clients connect to."""
-        return self.name_server.address
+        """What clients connect to: for a bind to all addresses, the one this machine has towards others."""
+        bound = Address.parse(self.name_server.address)
+        return str(Address(advertised_host("", bound.host), bound.port))
 
     @property
     def broker_address(self) -> str:
         """What the name server tells them."""
-        return self._broker.address
+        return self.running_broker.address
 
     @property
     def http_address(self) -> str | None:
         """Where metrics and health are served, if anywhere."""
-        return self._broker.http_address
+        return self.running_broker.http_address
 
     @property
-    def _broker(self) -> Broker:
+    def running_broker(self) -> Broker:
+        """The broker, once there is one. Raises RuntimeError before."""
         if self.broker is None:
             raise RuntimeError("the server has not been started")
         return self.broker
@@ -85,10 +89,10 @@ class Standalone:
         flags = {
             "host": self._host,
             "listen_port": str(self._broker_port),
-            "http_port": str(self._http_port),
+            "http_port": "" if self._http_port is None else str(self._http_port),
             "insecure": "true" if self._insecure else "false",
             "store_path_root_dir": str(self._data),
-            "namesrv_addr": self.name_server.address,
+            "namesrv_addr": self.namesrv_address,
             "broker_name": "broker-a",
         }
         try:

@@ -8,7 +8,7 @@ import typer
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.cli import logs
+from pyromq.cli import announcement, logs
 from pyromq.cli.flags import settings_command
 from pyromq.cli.running import run
 
@@ -33,10 +33,8 @@ def broker(
 
     def announce() -> None:
         if json:
-            facts = {"broker": server.address, "http": server.http_address, "pid": os.getpid()}
-            typer.echo(jsonlib.dumps(facts))
+            typer.echo(jsonlib.dumps(announcement.facts(server) | {"pid": os.getpid()}))
         else:
-            servers = ", ".join(config.namesrv_addr) or "no name server"
-            typer.echo(f"The broker {config.broker_name} listens on {server.address}, registered with {servers}")
+            typer.echo("\n".join(announcement.lines(server)))
 
     run(server, announce)

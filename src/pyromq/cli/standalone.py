@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pyromq.broker.standalone import Standalone
-from pyromq.cli import logs
+from pyromq.cli import announcement, logs
 from pyromq.cli.running import run
 
 app = typer.Typer(add_completion=False)
@@ -20,7 +20,12 @@ def standalone(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     namesrv_port: Annotated[int, typer.Option(help="Port of the name server; 0 takes a free one.")] = 9876,
     broker_port: Annotated[int, typer.Option(help="Port of the broker; 0 takes a free one.")] = 10911,
-    http_port: Annotated[int, typer.Option(help="Port of /metrics and /health; 0 takes a free one, -1 none.")] = 8090,
+    http_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port of /metrics and /health; 8090 or, while that is taken, a free one. 0: a free one, -1: none."
+        ),
+    ] = None,
     auth: Annotated[
         bool, typer.Option("--auth", help="Serve only what rules allow users; make the first with admin createUser.")
     ] = False,
@@ -46,15 +51,12 @@ def standalone(
 
     def announce() -> None:
         if json:
-            facts = {
-                "namesrv": server.namesrv_address,
-                "broker": server.broker_address,
-                "http": server.http_address,
-                "pid": os.getpid(),
-            }
-            typer.echo(jsonlib.dumps(facts))
+            broker = announcement.facts(server.running_broker)
+            typer.echo(jsonlib.dumps({"namesrv": server.namesrv_address} | broker | {"pid": os.getpid()}))
             return
         typer.echo(f"Ready. Clients connect to {server.namesrv_address} (broker {server.broker_address}).")
+        for line in announcement.unregistered(server.running_broker):
+            typer.echo(line)
         if auth:
             typer.echo(
                 f"Users are in {data / 'auth'}; add one: pyromq admin createUser -u NAME --folder {data / 'auth'}"

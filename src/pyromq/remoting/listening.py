@@ -34,6 +34,8 @@ class Listener:
         """Listen; port 0 takes a free one. Raises OSError."""
         sock = await bind(host, port)
         self._task = asyncio.get_running_loop().create_task(self._accept(sock))
+        # Not in the task: one that is cancelled before its first step would leave the port open.
+        self._task.add_done_callback(lambda _task: sock.close())
         return peer_address(sock.getsockname())
 
     async def stop(self) -> None:
@@ -46,22 +48,21 @@ class Listener:
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
-        with listening:
-            while True:
-                try:
-                    sock, _ = await loop.sock_accept(listening)
-                except OSError as error:
-                    # Mostly too many open files; trying again at once would only spin.
-                    logger.warning("Cannot accept connections for now: %s", error)
-                    await asyncio.sleep(ACCEPT_PAUSE)
-                    continue
-                if len(self._openings) >= MAX_OPENINGS:
-                    self.refused += 1
-                    sock.close()
-                    continue
-                task = loop.create_task(self._open(sock))
-                self._openings.add(task)
-                task.add_done_callback(self._openings.discard)
+        while True:
+            try:
+                sock, _ = await loop.sock_accept(listening)
+            except OSError as error:
+                # Mostly too many open files; trying again at once would only spin.
+                logger.warning("Cannot accept connections for now: %s", error)
+                await asyncio.sleep(ACCEPT_PAUSE)
+                continue
+            if len(self._openings) >= MAX_OPENINGS:
+                self.refused += 1
+                sock.close()
+                continue
+            task = loop.create_task(self._open(sock))
+            self._openings.add(task)
+            task.add_done_callback(self._openings.discard)
 
     async def _open(self, sock: socket.socket) -> None:
         """Find out what is spoken and hand the socket over; it is closed when that fails."""

@@ -32,7 +32,7 @@ async def route(address: str, topic: str) -> dict[str, dict[int, str]]:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_standalone_serves_and_leaves_a_clean_store(tmp_path: Path, number: signal.Signals) -> None:
     with processes.standalone(tmp_path) as server:
-        assert server.facts.keys() == {"namesrv", "broker", "http", "pid"}
+        assert server.facts.keys() >= {"namesrv", "broker", "http", "pid"}
         assert server.facts["pid"] == server.pid
         async with Peer(server["broker"]) as peer:
             await peer.stored("orders", b"kept")
@@ -79,7 +79,7 @@ async def test_the_advertised_host_name_is_registered_and_printed(tmp_path: Path
     ):
         assert broker["broker"].startswith("localhost:")
         assert await route(names["namesrv"], "TBW102") == {"broker-a": {0: broker["broker"]}}
-        assert f"accepts requests at {broker['broker']}" in broker.text
+        assert f"tells clients {broker['broker']}" in broker.text
         async with Peer(broker["broker"]) as peer:
             stored = await peer.stored("orders")
         assert stored.msg_id.startswith("7F000001"), "ids need the number behind the name"

@@ -41,32 +41,51 @@ def write_config(path: Path, text: bytes, *, mode: int = 0o644) -> None:
     _sync_directory(path.parent)
 
 
-def read_config(path: Path, decode: Callable[[bytes], T]) -> T | None:
-    """Decode `path`, or its backup when the file is missing, empty or damaged; None when there is neither.
+class DamagedFileError(ProtocolError):
+    """A file is there and cannot be read, and neither can its backup."""
 
-    Raises the decoder's `ProtocolError` when there are texts but none can be read: starting with an empty table would
-    then overwrite what might still be saved by hand.
+
+def read_config(path: Path, decode: Callable[[bytes], T]) -> T | None:
+    """Decode `path`, or its backup when the file is missing or damaged; None when there is neither: a fresh start.
+
+    Raises DamagedFileError when something is there but nothing can be read: an empty table would take the place of
+    what might still be saved by hand.
     """
-    failure: ProtocolError | None = None
+    failures = []
     for candidate in (path, backup_of(path)):
         try:
-            data = candidate.read_bytes()
-        except FileNotFoundError:
+            value = read_whole(candidate, decode)
+        except DamagedFileError as error:
+            log.warning("%s", error)
+            failures.append(str(error))
             continue
-        if not data.strip():
-            continue
-        try:
-            value = decode(data)
-        except ProtocolError as error:
-            log.warning("%s cannot be read (%s)", candidate, error)
-            failure = error
+        if value is None:
             continue
         if candidate != path:
-            log.warning("%s was missing or damaged: using its backup %s", path, candidate.name)
+            log.warning("%s is missing or damaged: using its backup %s", path, candidate.name)
         return value
-    if failure is not None:
-        raise failure
+    if failures:
+        raise DamagedFileError(
+            f"{'; '.join(failures)}; there is no other copy: restore {path.name} from a backup, or move it away "
+            f"(and {backup_of(path).name}) to begin anew without what it held"
+        )
     return None
+
+
+def read_whole(path: Path, decode: Callable[[bytes], T]) -> T | None:
+    """Decode `path` and nothing else; None when there is no such file. Raises DamagedFileError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedFileError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not data.strip():
+        raise DamagedFileError(f"{path} is empty")
+    try:
+        return decode(data)
+    except ProtocolError as error:
+        raise DamagedFileError(f"{path} cannot be read: {error}") from error
 
 
 def backup_of(path: Path) -> Path:

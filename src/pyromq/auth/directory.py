@@ -30,22 +30,27 @@ class Directory:
         if inner is not None:
             user = User(inner.access_key, inner.secret_key, UserType.SUPER)
             self._inner = Access({user.name: user})
-        self._failing = ""
+        self.trouble = ""
+        """Why files that changed could not be read; empty when all is well."""
         self.version = DataVersion()
         self.access = Access()
         self.merge()
 
     def refresh(self) -> None:
-        """Take in what changed on disk."""
-        try:
-            changed = [source.refresh() for source in (self.store, self.plain) if source is not None]
-        except (AuthError, OSError) as error:
-            if str(error) != self._failing:
-                self._failing = str(error)
-                log.error("users and rules stay as they were: %s", error)  # noqa: TRY400 - one line says it all
-            return
-        self._failing = ""
-        if any(changed):
+        """Take in what changed on disk, of each source for itself: a damaged one must not hide news of the other."""
+        changed, troubles = False, []
+        for source in (self.store, self.plain):
+            if source is None:
+                continue
+            try:
+                changed |= source.refresh()
+            except (AuthError, OSError) as error:
+                troubles.append(str(error))
+        trouble = "; ".join(troubles)
+        if trouble and trouble != self.trouble:
+            log.error("users and rules stay as they were: %s", trouble)
+        self.trouble = trouble
+        if changed:
             self.merge()
             log.info("users and rules were read again: %d users", len(self.access.users))
 

@@ -67,6 +67,8 @@ def _read(file: Path) -> Access:
         raise AuthError(f"cannot read {file}{place}: {type(error).__name__}") from None
     if facts.st_mode & _OTHERS:
         log.warning("%s holds secrets, but others than its owner can read it: chmod 600 it", file)
+    if not facts.st_size:
+        raise AuthError(f"{file} is empty: restore it, or delete it if there are to be no accounts")
     try:
         return parse(content)
     except AuthError as error:

@@ -1,8 +1,9 @@
 """`AccessStore`: users and rules of one server, in `users.json` with secrets sealed, and in memory.
 
-Invariant: what is in memory was on disk first. Files are written whole and for their owner only. The command line may
-change them beside a running server: each change is made under a lock on the file as it is then, and the server looks
-for changes from time to time. Blocks; requests only read `access`, which is replaced in one step.
+Invariants: what is in memory was on disk first; and no older copy is kept, or a user who was deleted could be back.
+Files are written whole and for their owner only. The command line may change them beside a running server: each change
+is made under a lock on the file as it is then, and the server looks for changes from time to time. Blocks; requests
+only read `access`, which is replaced in one step.
 """
 
 import contextlib
@@ -19,11 +20,15 @@ from pyromq.auth.errors import AuthError
 from pyromq.auth.rules import Entry, PolicyType, Resource, Rules, parse_sources
 from pyromq.auth.sealing import OWNER_ONLY, Seal, check_private
 from pyromq.auth.wire import StoredEntry, entry_from, stored_entry
-from pyromq.configfile import read_config, write_config
+from pyromq.configfile import DamagedFileError, backup_of, read_whole, write_config
 from pyromq.protocol.errors import BodyError
 
 MAX_USERS = 10_000
 MAX_FILE = 64 << 20
+_WAYS_OUT = (
+    "and an older copy could bring back users who were deleted: restore users.json from a backup you trust, "
+    "or move everything named users.json away to begin without users"
+)
 
 
 class _StoredUser(msgspec.Struct, kw_only=True, rename="camel"):
@@ -141,6 +146,7 @@ class AccessStore:
             changed = change(self.access)
             try:
                 write_config(self._path, self._encode(changed), mode=OWNER_ONLY)
+                backup_of(self._path).unlink(missing_ok=True)
             except OSError as error:
                 raise AuthError(f"the users could not be written: {error.strerror}") from error
             self._seen = _identity(self._path)
@@ -192,9 +198,14 @@ class AccessStore:
                 check_private(self._path)
                 if self._path.stat().st_size > MAX_FILE:
                     raise AuthError(f"{self._path} has more than {MAX_FILE} bytes")
-            stored = read_config(self._path, _decode) or _StoredAccess()
-        except (OSError, BodyError) as error:
-            raise AuthError(f"cannot read the users in {self._path}: {error}") from error
+            stored = read_whole(self._path, _decode)
+        except (OSError, DamagedFileError) as error:
+            raise AuthError(f"cannot read the users, {_WAYS_OUT}: {error}") from error
+        if stored is None:
+            old = backup_of(self._path)
+            if old.exists():
+                raise AuthError(f"{self._path} is missing though {old.name} is there, {_WAYS_OUT}")
+            stored = _StoredAccess()
         users = {
             each.name: User(
                 each.name, self._open(each.name, each.secret), each.type, each.status, parse_sources(each.sources)

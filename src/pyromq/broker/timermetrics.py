@@ -1,12 +1,15 @@
 """How many timed messages wait, by topic: `config/timermetrics` in memory. Figures only; nothing depends on them."""
 
+import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from pyromq.configfile import read_config, write_config
+from pyromq.configfile import DamagedFileError, read_config, write_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies import DataVersion, MessageCount, TimerMetrics
+
+log = logging.getLogger(__name__)
 
 
 class TimerCounts:
@@ -22,8 +25,12 @@ class TimerCounts:
         self._version = DataVersion(timestamp=clock())
 
     def load(self) -> None:
-        """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
-        stored = read_config(self._path, TimerMetrics.decode)
+        """Read the file. One that is damaged counts as none: figures must not keep a broker from starting."""
+        try:
+            stored = read_config(self._path, TimerMetrics.decode)
+        except DamagedFileError as error:
+            log.warning("figures of timed messages begin anew: %s", error)
+            return
         if stored is not None:
             self._counts = dict(stored.timing_count)
             self._version = stored.data_version

@@ -84,10 +84,11 @@ def test_a_changed_file_is_read_again_and_a_broken_one_is_not(tmp_path: Path) ->
     path.write_text(SAMPLE.replace("rocketmq2", "rocketmq3"))
     assert acl.refresh()
     assert set(acl.access.users) == {"RocketMQ", "rocketmq3"}
-    path.write_text("accounts: [{accessKey: x")
-    with pytest.raises(AuthError):
-        acl.refresh()
-    assert set(acl.access.users) == {"RocketMQ", "rocketmq3"}
+    for broken in ("accounts: [{accessKey: x", ""):
+        path.write_text(broken)
+        with pytest.raises(AuthError):
+            acl.refresh()
+        assert set(acl.access.users) == {"RocketMQ", "rocketmq3"}
 
 
 def test_a_folder_holds_several_files(tmp_path: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from pyromq.auth.access import User, UserStatus, UserType
+from pyromq.auth.directory import Directory
 from pyromq.auth.errors import AuthError
+from pyromq.auth.plainacl import PlainAcl
 from pyromq.auth.rules import ALL, Action, Decision, Entry, PolicyType, Resource
 from pyromq.auth.store import AccessStore
 
@@ -142,3 +144,50 @@ def test_a_damaged_file_keeps_what_is_known(store: AccessStore, tmp_path: Path) 
     with pytest.raises(AuthError):
         store.refresh()
     assert set(store.access.users) == {"alice"}
+
+
+@pytest.mark.parametrize("damage", [b"", b" ", b"{", None])
+def test_a_deleted_super_user_never_comes_back(store: AccessStore, tmp_path: Path, damage: bytes | None) -> None:
+    """Whatever becomes of the file: a start fails, a running server keeps what it has; an older copy is not used."""
+    store.create_user(User("root", "another-secret", UserType.SUPER))
+    older = (tmp_path / "users.json").read_bytes()
+    store.delete_user("root")
+    assert not (tmp_path / "users.json.bak").exists()
+    copy = tmp_path / "users.json.bak"  # as releases before this one kept it
+    copy.write_bytes(older)
+    copy.chmod(0o600)
+    if damage is None:
+        (tmp_path / "users.json").unlink()
+    else:
+        (tmp_path / "users.json").write_bytes(damage)
+    with pytest.raises(AuthError, match=r"restore users\.json from a backup you trust"):
+        AccessStore(tmp_path)
+    with pytest.raises(AuthError):
+        store.refresh()
+    with pytest.raises(AuthError):
+        store.create_user(User("bob", SECRET))
+    assert set(store.access.users) == {"alice"}
+
+
+def test_an_empty_file_is_no_store_without_users(store: AccessStore, tmp_path: Path) -> None:
+    (tmp_path / "users.json").write_bytes(b"")
+    (tmp_path / "users.json.bak").unlink(missing_ok=True)
+    with pytest.raises(AuthError, match="is empty"):
+        AccessStore(tmp_path)
+    assert set(store.access.users) == {"alice"}
+
+
+def test_one_damaged_file_does_not_hide_changes_of_the_other(store: AccessStore, tmp_path: Path) -> None:
+    acl = tmp_path / "plain_acl.yml"
+    acl.write_text("accounts: [{accessKey: plain-user, secretKey: plain-secret}]")
+    directory = Directory(store, PlainAcl(acl))
+    beside = AccessStore(tmp_path)
+    acl.write_text("accounts: [{")
+    beside.delete_user("alice")
+    directory.refresh()
+    assert set(directory.access.users) == {"plain-user"}
+    assert "plain_acl.yml" in directory.trouble
+    beside.create_user(User("bob", SECRET))
+    acl.write_text("accounts: []")
+    directory.refresh()
+    assert (set(directory.access.users), directory.trouble) == ({"bob"}, "")

@@ -3,13 +3,12 @@
 Invariant: at any instant either the file or its `.bak` holds a complete text, whatever kills the process.
 """
 
-import contextlib
 import logging
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from pyromq import durable
 from pyromq.protocol.errors import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -17,28 +16,17 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def write_config(path: Path, text: bytes, *, mode: int = 0o644) -> None:
+def write_config(path: Path, text: bytes, *, mode: int = durable.FILE_MODE) -> None:
     """Replace `path` with `text`, keeping the previous text as `<name>.bak`. Raises OSError, and then nothing changed.
 
     The new text is complete and synced under a temporary name before either name is moved, because releases of
     Apache's servers read `.bak` whenever the main file is missing, but never a temporary one.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(path.name + ".tmp")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-    except OSError:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise
+    draft = durable.write_draft(path, text, mode=mode)
     if path.exists():
         path.replace(backup_of(path))
-    fresh.replace(path)
-    _sync_directory(path.parent)
+    draft.replace(path)
+    durable.sync_folder(path.parent)
 
 
 class DamagedFileError(ProtocolError):
@@ -91,11 +79,3 @@ def read_whole(path: Path, decode: Callable[[bytes], T]) -> T | None:
 def backup_of(path: Path) -> Path:
     """Where the previous text of `path` is kept."""
     return path.with_name(path.name + ".bak")
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

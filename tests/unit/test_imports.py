@@ -23,9 +23,18 @@ ALLOWED = {
     "cli": {"protocol", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
 }
 
+SHARED = {
+    "errors": set[str](),
+    "durable": set[str](),
+    "options": {"errors"},
+    "config": {"options", "protocol"},
+    "configfile": {"durable", "protocol"},
+}
+"""Modules beside the packages, for all packages but `protocol`, which does no I/O; and what they may import."""
 
-def imported_packages(file: Path) -> set[str]:
-    """First-level `pyromq` packages that a module imports, wherever in the file it does so."""
+
+def imported_names(file: Path) -> set[str]:
+    """First-level modules and packages of `pyromq` that a module imports, wherever in the file it does so."""
     found: set[str] = set()
     for node in ast.walk(ast.parse(file.read_text())):
         if isinstance(node, ast.Import):
@@ -34,14 +43,26 @@ def imported_packages(file: Path) -> set[str]:
             assert node.level == 0, f"{file}: relative import"
             module = node.module or ""
             found.update({module} if module != "pyromq" else {f"pyromq.{alias.name}" for alias in node.names})
-    return {name.split(".")[1] for name in found if name.startswith("pyromq.")} & ALLOWED.keys()
+    return {name.split(".")[1] for name in found if name.startswith("pyromq.")}
 
 
 @pytest.mark.parametrize("package", ALLOWED)
 def test_imports_point_one_way(package: str) -> None:
     for file in (ROOT / package).rglob("*.py"):
-        extra = imported_packages(file) - ALLOWED[package] - {package}
+        extra = (imported_names(file) & ALLOWED.keys()) - ALLOWED[package] - {package}
         assert not extra, f"{file.relative_to(ROOT)} must not import {sorted(extra)}"
+
+
+@pytest.mark.parametrize("module", SHARED)
+def test_shared_modules_stand_below_the_packages(module: str) -> None:
+    known = ALLOWED.keys() | SHARED.keys()
+    extra = (imported_names(ROOT / f"{module}.py") & known) - SHARED[module]
+    assert not extra, f"{module}.py must not import {sorted(extra)}"
+
+
+def test_protocol_imports_no_files() -> None:
+    for file in (ROOT / "protocol").rglob("*.py"):
+        assert not imported_names(file) & {"durable", "configfile"}, file
 
 
 def test_every_package_is_ruled() -> None:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pyromq import durable
+
 log = logging.getLogger(__name__)
 
 MAX_TEXT = 300
@@ -94,8 +96,8 @@ class AuditLog:
             self._failing = True
 
     def _open(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        durable.make_folder(self._path.parent)
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, durable.FILE_MODE)
         self._size = os.fstat(self._descriptor).st_size
 
     def _rotate(self) -> None:

@@ -4,7 +4,6 @@ Not for production: the authority's key lies beside the rest, and nobody revokes
 """
 
 import ipaddress
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +15,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from pyromq import durable
 from pyromq.auth.errors import AuthError
-from pyromq.auth.sealing import OWNER_ONLY
 
+PUBLIC = 0o644
 _HOST_NAME = re.compile(r"(\*\.)?[A-Za-z0-9-]{1,63}(\.[A-Za-z0-9-]{1,63}){0,10}")
 
 
@@ -44,7 +44,6 @@ def make(folder: Path, hosts: Sequence[str], *, days: int, now: datetime) -> Dev
 
     Raises AuthError when there is one already: clients may trust it.
     """
-    folder.mkdir(parents=True, exist_ok=True)
     if (folder / "ca.pem").exists():
         raise AuthError(f"{folder / 'ca.pem'} exists already; choose another folder or remove it")
     until = now + timedelta(days=days)
@@ -54,8 +53,8 @@ def make(folder: Path, hosts: Sequence[str], *, days: int, now: datetime) -> Dev
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
     authority = builder.sign(key, hashes.SHA256())
-    _write(folder / "ca.pem", authority.public_bytes(serialization.Encoding.PEM), 0o644)
-    _write(folder / "ca.key", _key_text(key), OWNER_ONLY)
+    durable.write_file(folder / "ca.pem", authority.public_bytes(serialization.Encoding.PEM), mode=PUBLIC)
+    durable.write_file(folder / "ca.key", _key_text(key))
     alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
     issued = []
     for label, purpose in (("server", ExtendedKeyUsageOID.SERVER_AUTH), ("client", ExtendedKeyUsageOID.CLIENT_AUTH)):
@@ -68,8 +67,8 @@ def make(folder: Path, hosts: Sequence[str], *, days: int, now: datetime) -> Dev
         signer = x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key())
         signed = leaf.add_extension(signer, critical=False).sign(key, hashes.SHA256())
         files = Issued(folder / f"{label}.pem", folder / f"{label}.key")
-        _write(files.certificate, signed.public_bytes(serialization.Encoding.PEM), 0o644)
-        _write(files.key, _key_text(own), OWNER_ONLY)
+        durable.write_file(files.certificate, signed.public_bytes(serialization.Encoding.PEM), mode=PUBLIC)
+        durable.write_file(files.key, _key_text(own))
         issued.append(files)
     server, client = issued
     return DevelopmentCertificates(folder / "ca.pem", server, client)
@@ -117,10 +116,3 @@ def _key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-
-
-def _write(path: Path, text: bytes, mode: int) -> None:
-    path.unlink(missing_ok=True)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(text)

@@ -4,14 +4,14 @@ Signatures are made with the secret itself, so a hash will not do: the server mu
 the process' memory, has the secrets; who has a backup of the user file alone has not.
 """
 
-import os
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from pyromq import durable
 from pyromq.auth.errors import AuthError
 
-OWNER_ONLY = 0o600
 _OTHERS = 0o077
 
 
@@ -50,11 +50,6 @@ def _read_key(path: Path) -> bytes:
 
 
 def _make_key(path: Path) -> bytes:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    key = Fernet.generate_key()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(key + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return key
+    with suppress(FileExistsError):  # made by another process meanwhile: both use that one
+        durable.create_file(path, Fernet.generate_key() + b"\n")
+    return _read_key(path)

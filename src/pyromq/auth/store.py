@@ -15,12 +15,13 @@ from pathlib import Path
 
 import msgspec
 
+from pyromq import durable
 from pyromq.auth.access import Access, User, UserStatus, UserType, check_secret, check_username
 from pyromq.auth.errors import AuthError
 from pyromq.auth.rules import Entry, PolicyType, Resource, Rules, parse_sources
-from pyromq.auth.sealing import OWNER_ONLY, Seal, check_private
+from pyromq.auth.sealing import Seal, check_private
 from pyromq.auth.wire import StoredEntry, entry_from, stored_entry
-from pyromq.configfile import DamagedFileError, backup_of, read_whole, write_config
+from pyromq.configfile import DamagedFileError, backup_of, read_whole
 from pyromq.protocol.errors import BodyError
 
 MAX_USERS = 10_000
@@ -145,7 +146,7 @@ class AccessStore:
             self.refresh()
             changed = change(self.access)
             try:
-                write_config(self._path, self._encode(changed), mode=OWNER_ONLY)
+                durable.write_file(self._path, self._encode(changed))
                 backup_of(self._path).unlink(missing_ok=True)
             except OSError as error:
                 raise AuthError(f"the users could not be written: {error.strerror}") from error
@@ -154,7 +155,7 @@ class AccessStore:
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, OWNER_ONLY)
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, durable.FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

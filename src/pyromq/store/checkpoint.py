@@ -4,11 +4,11 @@
 synced; a missing, short or damaged file means zeros, which is always safe and only makes recovery read more.
 """
 
-import os
 import struct
 from pathlib import Path
 
-from pyromq.store.mapped import sync_directory, translated
+from pyromq import durable
+from pyromq.store.mapped import translated
 
 LENGTH = 4096
 # physic, logics and index timestamp, master-flushed offset, confirm offset; 4.x knows the first three
@@ -25,7 +25,6 @@ class Checkpoint:
     """
 
     __slots__ = (
-        "_created",
         "confirm_offset",
         "index_timestamp",
         "logics_timestamp",
@@ -41,7 +40,6 @@ class Checkpoint:
         self.index_timestamp = 0
         self.master_flushed_offset = 0
         self.confirm_offset = 0
-        self._created = False
 
     def load(self) -> bool:
         """Read the file; False when there is none. Negative numbers, which nobody writes, count as 0."""
@@ -69,17 +67,10 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_offset,
         )
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.pwrite(fd, data if self._created else data.ljust(LENGTH, b"\0"), 0)
-            os.fdatasync(fd)
+            durable.write_head(self.path, data, length=LENGTH)
         except OSError as error:
             raise translated(error, self.path) from error
-        finally:
-            os.close(fd)
-        if not self._created:
-            sync_directory(self.path.parent)
-            self._created = True
 
     def recovery_time(self, *, with_index: bool) -> int:
         """The store time up to which everything is known to be on disk, less a margin for clock steps."""

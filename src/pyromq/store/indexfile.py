@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from pyromq import durable
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.keyhash import Key
-from pyromq.store.mapped import sync_directory, translated
+from pyromq.store.mapped import translated
 from pyromq.store.writing import write_at
 
 # begin and end store time, begin and end physical offset, slots in use, number of the next entry (the first is 1)
@@ -90,13 +91,13 @@ class IndexFile:
         if after is not None:
             index.begin_timestamp = index.end_timestamp = after.end_timestamp
             index.begin_offset = index.end_offset = after.end_offset
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        durable.make_folder(path.parent)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
         try:
             os.ftruncate(fd, layout.size)
             index._fd = fd
             index._write_header(index.end_timestamp, index.end_offset, 1)
-            sync_directory(path.parent)
+            durable.sync_folder(path.parent)
         except OSError as error:
             index.destroy()
             raise translated(error, path) from error

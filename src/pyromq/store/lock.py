@@ -7,6 +7,7 @@ import struct
 from contextlib import suppress
 from pathlib import Path
 
+from pyromq import durable
 from pyromq.store.errors import StoreError, StoreLockedError
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class StoreLock:
     def acquire(self) -> None:
         """Raises StoreLockedError when somebody has it, StoreError when the directory cannot be written."""
         try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, durable.FILE_MODE)
         except OSError as error:
             raise StoreError(f"{self._path} cannot be written: {error.strerror}") from error
         try:
@@ -47,9 +48,9 @@ class StoreLock:
 
 
 def mark_running(path: Path) -> None:
-    """Create `abort`: until it is removed, the store counts as not stopped in order. Raises StoreError."""
+    """Create `abort`, durably: until it is removed, the store counts as not stopped in order. Raises StoreError."""
     try:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, durable.FILE_MODE)
     except OSError as error:
         raise StoreError(f"{path} cannot be created: {error.strerror}") from error
     try:
@@ -60,3 +61,7 @@ def mark_running(path: Path) -> None:
         log.debug("the process id does not fit into %s; that the file exists is enough", path)
     finally:
         os.close(fd)
+    try:
+        durable.sync_folder(path.parent)
+    except OSError as error:
+        raise StoreError(f"{path.parent} cannot be synced: {error.strerror}") from error

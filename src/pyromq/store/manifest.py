@@ -5,14 +5,13 @@ RocketMQ has no such file and ignores it. Without one, or with a damaged one, re
 """
 
 import logging
-import os
 from contextlib import suppress
 from pathlib import Path
 from zlib import crc32
 
 import msgspec
 
-from pyromq.store.mapped import sync_directory
+from pyromq import durable
 
 log = logging.getLogger(__name__)
 
@@ -33,13 +32,7 @@ class Manifest(msgspec.Struct):
     def write(self, root: Path) -> None:
         """Replace the file in one step and make it durable. Raises OSError."""
         body = msgspec.json.encode(self)
-        temporary = root / f"{FILE_NAME}.tmp"
-        with temporary.open("wb") as file:
-            file.write(f"{crc32(body):08x}\n".encode() + body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(root / FILE_NAME)
-        sync_directory(root)
+        durable.write_file(root / FILE_NAME, f"{crc32(body):08x}\n".encode() + body)
 
     @classmethod
     def read(cls, root: Path) -> "Manifest | None":

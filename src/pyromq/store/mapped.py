@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
+from pyromq import durable
 from pyromq.store.errors import DiskFullError
 
 Bytes = bytes | bytearray | memoryview
@@ -51,8 +52,8 @@ class MappedFile:
 
         Raises DiskFullError, or OSError when the directory cannot be written; leaves no partial file behind then.
         """
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        durable.make_folder(path.parent)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
         try:
             os.ftruncate(fd, size)
             return cls(path, size, start=start, step=step, fd=fd, writable=True)
@@ -159,7 +160,7 @@ class MappedFile:
         """
         os.fdatasync(self._fd)
         if not self._durable_entry:
-            sync_directory(self.path.parent)
+            durable.sync_folder(self.path.parent)
             self._durable_entry = True
 
     def close(self) -> None:
@@ -176,15 +177,6 @@ class MappedFile:
         """Close and delete. The space is free once the last slice in flight is gone."""
         self.close()
         self.path.unlink(missing_ok=True)
-
-
-def sync_directory(path: Path) -> None:
-    """Make creations, renames and deletions in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def translated(error: OSError, path: Path) -> Exception:

@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from pyromq import durable
 from pyromq.protocol.host import Host, pack_host, unpack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
@@ -125,7 +126,7 @@ class MessageStore:
         """
         config = self.config
         try:
-            config.store_path_root_dir.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(config.store_path_root_dir)
         except OSError as error:
             raise StoreError(f"{config.store_path_root_dir} cannot be created: {error.strerror}") from error
         self._lock.acquire()
@@ -148,6 +149,10 @@ class MessageStore:
         self.queues.load()
         if self.index is not None:
             self.index.load(None if clean else self.checkpoint.index_timestamp)
+        for folder in (config.commit_log_dir, config.consume_queue_dir):
+            durable.make_folder(folder)
+        if self.index is not None:
+            durable.make_folder(config.index_dir)
         mark_running(config.abort_path)
         recovery = Recovery(config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher)
         try:

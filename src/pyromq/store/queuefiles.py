@@ -13,9 +13,10 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from pyromq import durable
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.files import file_name
-from pyromq.store.mapped import Bytes, sync_directory, translated
+from pyromq.store.mapped import Bytes, translated
 from pyromq.store.writing import write_at
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def sync_files(paths: Iterable[str]) -> None:
     directories |= {parent.parent for parent in directories}
     for directory in directories:
         with suppress(FileNotFoundError):
-            sync_directory(directory)
+            durable.sync_folder(directory)
 
 
 def sync_file_system(path: str) -> None:
@@ -221,8 +222,8 @@ class QueueFiles:
     def _extend(self) -> None:
         path = self._path(self.end)
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            durable.add_folder(self.directory)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, durable.FILE_MODE)
             try:
                 os.ftruncate(fd, self.size)
             finally:

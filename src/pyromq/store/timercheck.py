@@ -3,14 +3,14 @@
 A value may only be saved once what it speaks of is on disk; without the file all are 0, which loses nothing.
 """
 
-import os
 from pathlib import Path
 from struct import Struct
 from typing import Self
 
 import msgspec
 
-from pyromq.store.mapped import sync_directory, translated
+from pyromq import durable
+from pyromq.store.mapped import translated
 
 LENGTH = 4096
 _FIELDS = Struct(">7q")
@@ -48,15 +48,7 @@ class TimerCheckpoint(msgspec.Struct, frozen=True):
 
     def save(self, path: Path) -> None:
         """Write and sync. Raises DiskFullError or OSError."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh = not path.exists()
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            os.pwrite(fd, self.encode().ljust(LENGTH, b"\0") if fresh else self.encode(), 0)
-            os.fdatasync(fd)
+            durable.write_head(path, self.encode(), length=LENGTH)
         except OSError as error:
             raise translated(error, path) from error
-        finally:
-            os.close(fd)
-        if fresh:
-            sync_directory(path.parent)

@@ -98,7 +98,7 @@ class PowerCut:
     def _copy(self, path: Path) -> None:
         now = path.read_bytes()
         picture = self._pictures.get(path.stat().st_ino)
-        known = picture is not None and picture[0].removesuffix(".tmp") == str(path)
+        known = picture is not None and _of_draft(picture[0]) == str(path)
         old = picture[1] if picture is not None and known else bytes(len(now))
         left = now
         if old != now:
@@ -116,9 +116,7 @@ class PowerCut:
         while count < len(names) and names[-1 - count] not in durable:
             count += 1
         newest = names[len(names) - count :]
-        # The store's own files, and the first of the log, were made before everything else.
-        first = {"abort", "lock", names[0] if directory.endswith("commitlog") else ""} if names else set()
-        return set(newest[self._rng.randint(0, count) :]) - first
+        return set(newest[self._rng.randint(0, count) :])
 
     def _sync(self, fd: int) -> None:
         self._fuse -= 1
@@ -137,6 +135,12 @@ class PowerCut:
             for name in names:
                 path = Path(directory, name)
                 self._pictures[path.stat().st_ino] = (str(path), path.read_bytes())
+
+
+def _of_draft(path: str) -> str:
+    """The file that a draft was renamed to; any other path as it is."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{name[1:].rsplit('.', 2)[0]}" if name.endswith(".tmp") else path
 
 
 def mixture(rng: random.Random, old: bytes, new: bytes, *, flips: bool) -> tuple[bytes, str]:

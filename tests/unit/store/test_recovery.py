@@ -199,7 +199,7 @@ def test_garbage_at_the_end_of_a_queue(tmp_path: Path) -> None:
     root = dirty(tmp_path / "a", tmp_path / "b")
     store = filled(tmp_path / "c")
     store.close()
-    shutil.copytree(tmp_path / "c" / "consumequeue", root / "consumequeue")
+    shutil.copytree(tmp_path / "c" / "consumequeue", root / "consumequeue", dirs_exist_ok=True)
     path = root / "consumequeue" / "orders" / "0" / f"{0:020d}"
     data = bytearray(path.read_bytes())
     data[10 * 20 : 11 * 20] = struct.pack(">qiq", 1 << 40, 77, 0)

@@ -11,8 +11,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
+from pyromq import durable
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance import ClientInstance
+from pyromq.configfile import backup_of, write_config
 from pyromq.protocol.bodies import ResetOffsetBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -193,7 +195,7 @@ class LocalOffsets(OffsetTable):
     def __init__(self, folder: Path, run: RunInThread) -> None:
         super().__init__()
         self.path = folder / "offsets.json"
-        self.backup = folder / "offsets.json.bak"
+        self.backup = backup_of(self.path)
         self._run = run
         self._writing = asyncio.Lock()
 
@@ -250,13 +252,11 @@ class LocalOffsets(OffsetTable):
 
     def _write_file(self, offsets: Mapping[MessageQueue, int]) -> None:
         merged = self._read_file() | dict(offsets)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = ResetOffsetBody(offset_table=merged).pretty()
         if _parse(self.path) is not None:
-            self.backup.write_bytes(self.path.read_bytes())
-        # Renamed into place: a crash leaves the old file or the new one, never half of one.
-        draft = self.path.with_suffix(".tmp")
-        draft.write_bytes(ResetOffsetBody(offset_table=merged).pretty())
-        draft.replace(self.path)
+            write_config(self.path, text)
+        else:  # a good backup is not given away for a damaged file
+            durable.write_file(self.path, text)
 
 
 def _parse(path: Path) -> dict[MessageQueue, int] | None:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
+from pyromq.durable import write_file
 from pyromq.spark.errors import OptionError
 from pyromq.spark.offsets import Offset
 from pyromq.spark.pipeline.state import StateError
-from pyromq.spark.sink.layout import write_durably
 
 MAX_ENTRY = 64 << 20
 
@@ -90,8 +90,8 @@ class Checkpoint:
         jump = Offset(position.positions, init=position.positions)
         entry[-1] = json.dumps(jump.render(), separators=(",", ":"))
         commit = (self._commits / str(done)).read_bytes()
-        write_durably(self._offsets / str(done + 1), "\n".join(entry).encode())
-        write_durably(self._commits / str(done + 1), commit)
+        write_file(self._offsets / str(done + 1), "\n".join(entry).encode())
+        write_file(self._commits / str(done + 1), commit)
         return done + 1
 
 

@@ -10,6 +10,7 @@ import msgspec
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from pyromq.durable import write_file
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline.definition import (
     Definition,
@@ -21,7 +22,6 @@ from pyromq.spark.pipeline.definition import (
 )
 from pyromq.spark.pipeline.state import State, StateError
 from pyromq.spark.pipeline.tables import table_place, table_size
-from pyromq.spark.sink.layout import write_durably
 from pyromq.spark.sink.parquet import ParquetSink, check_columns
 
 
@@ -104,7 +104,7 @@ def known_outputs(state: State) -> dict[str, Output]:
 
 def keep_outputs(state: State, outputs: dict[str, Output]) -> None:
     """Raises OSError."""
-    write_durably(state.folder / "outputs.json", msgspec.json.encode(outputs))
+    write_file(state.folder / "outputs.json", msgspec.json.encode(outputs))
 
 
 def _place(target: Target) -> str | None:

@@ -3,13 +3,13 @@
 It is a file that only the owner can read, since options of Spark show up in its query plans and may hold secrets.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from pyromq.config import options as option_table
+from pyromq.durable import write_file
 from pyromq.spark.columns import DEFAULT
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
@@ -64,11 +64,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
     def save(self, path: Path) -> None:
         """Raises OSError."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(".tmp")
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-            file.write(msgspec.json.encode(self))
-        temporary.replace(path)
+        write_file(path, msgspec.json.encode(self))
 
     @classmethod
     def load(cls, path: str) -> "Plan":

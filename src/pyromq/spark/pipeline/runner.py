@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from pyromq.durable import write_file
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline import definition as definitions
@@ -31,7 +32,6 @@ from pyromq.spark.pipeline.state import Identity, State
 from pyromq.spark.pipeline.survey import Survey
 from pyromq.spark.pipeline.topics import ensure_topics
 from pyromq.spark.sink.lanes import Run
-from pyromq.spark.sink.layout import write_durably
 from pyromq.spark.sink.topic import TopicSink
 
 POLL = 0.1
@@ -219,7 +219,7 @@ class PipelineRun:
                 report = self.state.reported(self._last_batch)
                 made = read_progress(self.definition.name, event, report, self.totals)
                 self._survey.complete(made, end_of(event))
-                write_durably(self.state.status, msgspec.json.encode(made))
+                write_file(self.state.status, msgspec.json.encode(made))
                 if self._on_progress is not None:
                     self._on_progress(made)
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from pyromq.durable import make_folder, write_file
 from pyromq.spark.errors import LostRange, SparkError
-from pyromq.spark.sink.layout import write_durably
 
 FOLDER = "pyromq"
 KEPT_BATCHES = 1000
@@ -59,7 +59,7 @@ class State:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep everybody else out. Raises StateError when somebody is in."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with (self.folder / "lock").open("a+") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -83,7 +83,7 @@ class State:
                 shuffle_partitions=shuffle_partitions,
                 created=time.time(),
             )
-            write_durably(self.folder / "identity.json", msgspec.json.encode(found))
+            write_file(self.folder / "identity.json", msgspec.json.encode(found))
         if found.pipeline != pipeline:
             raise StateError(f"{self.checkpoint} belongs to pipeline {found.pipeline!r}, not to {pipeline!r}")
         return found
@@ -100,7 +100,7 @@ class State:
 
     def found_lost(self, batch: int, partition: int, lost: list[LostRange]) -> None:
         """Keep what a task found gone; the same task of a repeated batch says it again. Raises OSError."""
-        write_durably(self._lost / f"{batch:012d}-{partition:05d}.json", msgspec.json.encode(lost))
+        write_file(self._lost / f"{batch:012d}-{partition:05d}.json", msgspec.json.encode(lost))
 
     def lost_in(self, batch: int) -> list[LostRange]:
         """What the tasks of a batch found gone. Raises StateError when a file is damaged."""
@@ -120,7 +120,7 @@ class State:
     def report(self, batch: int, rows: dict[str, int], *, lost: int = 0) -> None:
         """Note a batch that all sinks have committed; old notes go."""
         made = BatchReport(batch=batch, rows=rows, time=time.time(), lost=lost)
-        write_durably(self._batches / f"{batch:012d}.json", msgspec.json.encode(made))
+        write_file(self._batches / f"{batch:012d}.json", msgspec.json.encode(made))
         (self._batches / f"{batch - KEPT_BATCHES:012d}.json").unlink(missing_ok=True)
 
     def reported(self, batch: int) -> BatchReport | None:
@@ -132,7 +132,7 @@ class State:
 
     def ask_to_stop(self) -> None:
         """No batch begins from now on; the one under way goes on."""
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         self._stop.touch()
 
     def forget_stop(self) -> None:

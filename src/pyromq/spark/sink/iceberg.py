@@ -12,6 +12,7 @@ from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
 from pyromq.spark.sink.base import Attempt, SinkError
+from pyromq.spark.sink.layout import make_folder
 from pyromq.spark.sink.staging import FileWriter
 from pyromq.spark.sink.tablefiles import TableFiles, TableTask, schema_of
 
@@ -38,7 +39,7 @@ class IcebergSink(msgspec.Struct, kw_only=True):
     def load_catalog(self) -> Catalog:
         """The catalog: the one described, or an SQLite file in the warehouse."""
         warehouse = Path(self.warehouse).resolve()
-        warehouse.mkdir(parents=True, exist_ok=True)
+        make_folder(warehouse)
         own = {"type": "sql", "uri": f"sqlite:///{warehouse / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
         return load_catalog("pyromq", **(self.catalog or own))
 

@@ -3,11 +3,15 @@
 Folders that begin with `_` are not data: readers that list the folder, Spark and pyarrow among them, pass them over.
 """
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from pyromq import durable
+
+FILE_MODE = 0o666
+FOLDER_MODE = 0o777
+"""A table is for all who may read the folder it was put into: whoever runs the query decides, by the umask."""
 STAGING = "_staging"
 MANIFESTS = "_manifests"
 REPLACED = "_replaced"
@@ -21,40 +25,20 @@ def partition_path(values: Mapping[str, str | None]) -> str:
     )
 
 
-def sync_folder(folder: Path) -> None:
-    """Make names that were added to or taken from a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def make_folder(path: Path) -> None:
+    """A folder of a table, durable. Raises OSError."""
+    durable.make_folder(path, mode=FOLDER_MODE)
 
 
-def sync_file(path: Path) -> None:
-    """Make a closed file's content durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def write_durably(path: Path, data: bytes) -> None:
-    """All of a file or nothing of it, whatever happens."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_folder(path.parent)
+def write_file(path: Path, data: bytes) -> None:
+    """A file of a table, whole or not at all. Raises OSError."""
+    durable.write_file(path, data, mode=FILE_MODE, folder_mode=FOLDER_MODE)
 
 
 def move(source: Path, target: Path) -> bool:
     """Rename unless it was done before; returns whether there was something to do."""
     if not source.exists():
         return False
-    target.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(target.parent)
     source.replace(target)
     return True

@@ -11,8 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
+from pyromq.durable import sync_folder
 from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.layout import MANIFESTS, REPLACED, move, sync_folder, write_durably
+from pyromq.spark.sink.layout import MANIFESTS, REPLACED, move, write_file
 from pyromq.spark.sink.staging import DataFile
 
 MAX_MANIFEST = 64 << 20
@@ -55,7 +56,7 @@ class Manifests:
 
     def commit(self, manifest: Manifest) -> None:
         """The commit point. Raises OSError."""
-        write_durably(self.path(manifest.query, manifest.batch), msgspec.json.encode(manifest))
+        write_file(self.path(manifest.query, manifest.batch), msgspec.json.encode(manifest))
 
     def settle(self, query: str, batch: int) -> None:
         """Put the files of a committed batch in place; harmless when they are."""
@@ -88,7 +89,7 @@ class Manifests:
         """Write one base in place of all manifests; only one process at a time may do so."""
         self.settle_all()
         base, folded = self._state()
-        write_durably(self._folder / BASE, msgspec.json.encode(base))
+        write_file(self._folder / BASE, msgspec.json.encode(base))
         for path in folded:
             path.unlink(missing_ok=True)
 

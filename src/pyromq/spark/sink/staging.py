@@ -13,8 +13,9 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
+from pyromq.durable import sync_file
 from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.layout import partition_path, sync_file
+from pyromq.spark.sink.layout import make_folder, partition_path
 
 ROW_GROUP_BYTES = 64 << 20
 BUFFERED_BYTES = 192 << 20
@@ -44,7 +45,7 @@ class OpenFile:
     ) -> None:
         self.file = DataFile(staged=staged, final=final, rows=0, size=0, partition=partition)
         self.path = folder / staged
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path.parent)
         plain = [field.name for field in schema if pa.types.is_binary(field.type) or field.name in ("body", "msgId")]
         encoded = [field.name for field in schema if field.name not in plain]
         self._writer = pq.ParquetWriter(self.path, schema, compression="zstd", use_dictionary=encoded or False)

@@ -1,0 +1,126 @@
+"""Folders and files that are still there after a power cut, for their owner only. Every part of PyroMQ that keeps
+something writes it through here. Blocks.
+
+A file survives when its bytes are synced and when each folder on the way to it was synced after it got its entry. So a
+function here returns only when both are true, and whoever acknowledges something afterwards may rely on it.
+"""
+
+import contextlib
+import os
+from pathlib import Path
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+
+
+def make_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
+    """Create a folder and its missing parents, each durable before the next is made. Raises OSError.
+
+    Folders that exist keep their mode. Costs one look when there is nothing to do.
+    """
+    for made in _missing(path):
+        _make(made, mode)
+        sync_folder(made.parent)
+
+
+def add_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
+    """The same, but to be made durable by whoever calls: what is found again without it may wait for the next sync."""
+    for made in _missing(path):
+        _make(made, mode)
+
+
+def sync_folder(path: Path) -> None:
+    """Make creations, renames and deletions in a folder durable. Raises OSError."""
+    if os.name == "nt":  # has no such call, and cannot open a folder
+        return
+    _sync(path)
+
+
+def sync_file(path: Path) -> None:
+    """Make a closed file's content durable. Raises OSError."""
+    _sync(path)
+
+
+def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: int = FOLDER_MODE) -> None:
+    """Replace a file, or make it: all of it or nothing, whatever happens. Raises OSError, and then nothing changed."""
+    write_draft(path, data, mode=mode, folder_mode=folder_mode).replace(path)
+    sync_folder(path.parent)
+
+
+def create_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+    """The same for a file that must not exist yet. Raises FileExistsError, else OSError."""
+    draft = write_draft(path, data, mode=mode)
+    try:
+        os.link(draft, path)  # unlike a rename it never replaces what another process made meanwhile
+    finally:
+        draft.unlink()
+    sync_folder(path.parent)
+
+
+def write_draft(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: int = FOLDER_MODE) -> Path:
+    """A complete and synced file beside `path`, to be renamed to it. Raises OSError, and leaves nothing then."""
+    make_folder(path.parent, mode=folder_mode)
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    draft.unlink(missing_ok=True)  # one left by a crash may have another mode
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        raise
+    return draft
+
+
+def write_head(path: Path, data: bytes, *, length: int) -> None:
+    """Write the first bytes of a file of fixed length in place, making it if it is missing. Raises OSError.
+
+    For a few bytes within one sector, which a disk writes whole or not at all, where a rename for each would cost more.
+    """
+    make_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
+    try:
+        fresh = os.fstat(descriptor).st_size < length
+        os.pwrite(descriptor, data.ljust(length, b"\0") if fresh else data, 0)
+        os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    if fresh:
+        sync_folder(path.parent)
+
+
+def _missing(path: Path) -> list[Path]:
+    """The folders to make, outermost first. Before it says so, it makes the one that they go into durable.
+
+    A process that was killed right after it made that one may not have come to it.
+    """
+    if path.is_dir():
+        return []
+    found = path.absolute()
+    missing = []
+    while not found.is_dir():
+        if found.exists() or found.is_symlink():
+            raise NotADirectoryError(20, "is not a folder", str(found))
+        missing.append(found)
+        found = found.parent
+    with contextlib.suppress(PermissionError):  # not ours then, so we did not make it
+        sync_folder(found.parent)
+    return missing[::-1]
+
+
+def _make(folder: Path, mode: int) -> None:
+    try:
+        folder.mkdir(mode)
+    except FileExistsError:  # another thread or process was quicker
+        if not folder.is_dir():
+            raise
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -232,4 +232,4 @@ def listed_topics(actions: Action, field: str) -> Needs:
 
 
 def _body(request: Command, kind: type[B]) -> B:
-    return kind.decode(request.body) if request.body else kind()
+    return kind.of_request(request.body) if request.body else kind()

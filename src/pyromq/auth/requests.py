@@ -58,7 +58,7 @@ class UserRequests:
 
     def _create_user(self, request: Command) -> Command:
         name = _named(request.header(AuthCreateUserHeader).username)
-        info = UserInfo.decode(request.body)
+        info = UserInfo.of_request(request.body)
         user = User(
             name,
             info.password or "",
@@ -75,7 +75,7 @@ class UserRequests:
 
     def _update_user(self, request: Command) -> Command:
         name = _named(request.header(AuthUpdateUserHeader).username)
-        info = UserInfo.decode(request.body)
+        info = UserInfo.of_request(request.body)
         self._store.update_user(
             name,
             secret=info.password or None,
@@ -98,7 +98,7 @@ class UserRequests:
         return request.reply(body=dumps(found) if found else b"")
 
     def _put_acl(self, request: Command) -> Command:
-        info = AclInfo.decode(request.body)
+        info = AclInfo.of_request(request.body)
         name = subject_name(request.header(AuthCreateAclHeader).subject or info.subject)
         for policy, entries in entries_of(info):
             self._store.add_rules(name, policy, entries)

@@ -146,7 +146,7 @@ class Assignments:
         }
 
     async def _query(self, request: Command, _connection: Connection) -> Command:
-        asked = QueryAssignmentRequest.decode(request.body)
+        asked = QueryAssignmentRequest.of_request(request.body)
         mode = self._modes.get(asked.topic, asked.consumer_group)
         queues = await self._assigned(asked, mode)
         if queues is None:
@@ -180,7 +180,7 @@ class Assignments:
         return strategy(queues, index, len(members))
 
     def _set_mode(self, request: Command, _connection: Connection) -> Command:
-        mode = SetMessageRequestMode.decode(request.body)
+        mode = SetMessageRequestMode.of_request(request.body)
         if names.is_retry_topic(mode.topic):
             raise Refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
         if mode.topic not in self._topics:

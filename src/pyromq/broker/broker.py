@@ -411,7 +411,7 @@ class Broker:
             self.stats,
             self.steady,
         )
-        requests = ConsumerRequests(self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
+        requests = ConsumerRequests(config, self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
         transactions = self._transaction_part()
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
         self.timer = timer

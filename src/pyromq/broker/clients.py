@@ -5,10 +5,12 @@ subscription per topic, the newest that any of them sent, because RocketMQ asks 
 """
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
 from pyromq.broker.errors import Refused
+from pyromq.broker.shares import Shares
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies import (
     ConsumeFromWhere,
     ConsumerData,
@@ -20,6 +22,10 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.language import Language
 from pyromq.remoting import Connection
 
+MAX_TEXT = 256 << 20
+MAX_TEXT_EACH = MAX_TEXT // 4
+"""Characters of live subscriptions, in all and of one party."""
+
 
 @dataclass(slots=True)
 class Client:
@@ -30,6 +36,11 @@ class Client:
     language: Language | None
     version: int
     last_seen: int
+
+    @property
+    def party(self) -> str:
+        """Who answers for what the client takes up."""
+        return self.connection.peer.host
 
 
 @dataclass(slots=True)
@@ -43,6 +54,8 @@ class ConsumerGroup:
     members: dict[Connection, Client] = field(default_factory=dict)
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     fingerprint: int | None = None
+    charge: tuple[str, int] = ("", 0)
+    """The party that brought the subscriptions, and their characters."""
 
     @property
     def client_ids(self) -> list[str]:
@@ -73,11 +86,19 @@ class ConsumerGroup:
 class Consumers:
     """Consumer groups with at least one member. `changed` is called when a group's members or topics change."""
 
-    def __init__(self, clock: Callable[[], int], changed: Callable[[ConsumerGroup], None]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        changed: Callable[[ConsumerGroup], None],
+        *,
+        max_text: int = MAX_TEXT,
+        max_text_each: int = MAX_TEXT_EACH,
+    ) -> None:
         self._clock = clock
         self._changed = changed
         self._groups: dict[str, ConsumerGroup] = {}
         self._of_connection: dict[Connection, set[str]] = {}
+        self.text = Shares("the characters of subscriptions", max_text, max_text_each)
 
     def get(self, group: str) -> ConsumerGroup | None:
         """The live group, or None without members."""
@@ -96,12 +117,18 @@ class Consumers:
 
         A heartbeat without subscriptions says that they are those of its fingerprint. Not knowing that fingerprint
         counts as a change too, so that the client sends them in full after this broker was restarted.
+        Raises Refused at the bounds on groups of a client and on subscriptions.
         """
         group = self._groups.get(data.group_name)
+        check_groups(self._of_connection.get(client.connection, ()), data.group_name)
+        charge = group.charge if group is not None else ("", 0)
+        if not without_subscriptions:
+            charge = self._recharge(charge, (client.party, _text_of(data.subscription_data_set)))
         if group is None:
             group = self._groups[data.group_name] = ConsumerGroup(
                 data.group_name, data.consume_type, data.message_model, data.consume_from_where
             )
+        group.charge = charge
         group.consume_type = data.consume_type
         group.message_model = data.message_model
         group.consume_from_where = data.consume_from_where
@@ -132,7 +159,19 @@ class Consumers:
                 del self._of_connection[connection]
         if not group.members:
             del self._groups[group_name]
+            self.text.give_back(*group.charge)
         self._changed(group)
+
+    def _recharge(self, old: tuple[str, int], new: tuple[str, int]) -> tuple[str, int]:
+        if new != old:
+            self.text.give_back(*old)
+            try:
+                self.text.check(*new)
+            except Refused:
+                self.text.take(*old)
+                raise
+            self.text.take(*new)
+        return new
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection ended: its client leaves all of its groups."""
@@ -157,6 +196,23 @@ class Consumers:
         return [group.name for group in self._groups.values() if topic in group.subscriptions]
 
 
+def check_groups(held: Collection[str], group: str) -> None:
+    """Raise Refused when a client that is in these groups would enter one too many."""
+    if len(held) >= bounds.GROUPS.most and group not in held:
+        raise Refused(
+            ResponseCode.SYSTEM_BUSY,
+            f"group {group} was not entered: this client is in {len(held)} groups, the bound on {bounds.GROUPS.name}; "
+            "leave some, or use several clients",
+        )
+
+
+def _text_of(subscriptions: list[SubscriptionData]) -> int:
+    return sum(
+        len(each.topic) + len(each.sub_string) + sum(map(len, each.tags_set)) + 8 * len(each.code_set)
+        for each in subscriptions
+    )
+
+
 class Producers:
     """Producer groups with at least one member."""
 
@@ -166,7 +222,9 @@ class Producers:
         self.refused = 0
         """How often the bound was met."""
         self._groups: dict[str, dict[Connection, Client]] = {}
+        self._of_connection: dict[Connection, set[str]] = {}
         self._by_client_id: dict[str, Connection] = {}
+        self._ids: dict[Connection, str] = {}
         self._turn = itertools.count()
 
     def get(self, group: str) -> dict[Connection, Client] | None:
@@ -187,7 +245,9 @@ class Producers:
             yield from members.values()
 
     def register(self, group: str, client: Client) -> None:
-        """Enter or refresh a member. Raises Refused at the bound on groups."""
+        """Enter or refresh a member. Raises Refused at the bounds on groups, of this client and in all."""
+        connection = client.connection
+        check_groups(self._of_connection.get(connection, ()), group)
         if group not in self._groups and len(self._groups) >= self._max_groups:
             self.refused += 1
             raise Refused(
@@ -195,24 +255,34 @@ class Producers:
                 f"{len(self._groups)} producer groups are connected, which is maxGroups; "
                 "try again when some have left, or raise it",
             )
-        self._groups.setdefault(group, {})[client.connection] = client
-        self._by_client_id[client.client_id] = client.connection
+        self._groups.setdefault(group, {})[connection] = client
+        self._of_connection.setdefault(connection, set()).add(group)
+        if self._ids.get(connection) != client.client_id:
+            self._forget_id(connection)
+        self._ids[connection] = client.client_id
+        self._by_client_id[client.client_id] = connection
 
     def unregister(self, group: str, connection: Connection) -> None:
         """A member leaves its group."""
         members = self._groups.get(group)
-        if members is None:
+        if members is None or members.pop(connection, None) is None:
             return
-        client = members.pop(connection, None)
         if not members:
             del self._groups[group]
-        elsewhere = any(connection in each for each in self._groups.values())
-        if client is not None and not elsewhere and self._by_client_id.get(client.client_id) is connection:
-            del self._by_client_id[client.client_id]
+        groups = self._of_connection[connection]
+        groups.discard(group)
+        if not groups:
+            del self._of_connection[connection]
+            self._forget_id(connection)
+
+    def _forget_id(self, connection: Connection) -> None:
+        client_id = self._ids.pop(connection, None)
+        if client_id is not None and self._by_client_id.get(client_id) is connection:
+            del self._by_client_id[client_id]
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection ended: its client leaves all of its groups."""
-        for group in [group for group, members in self._groups.items() if connection in members]:
+        for group in list(self._of_connection.get(connection, ())):
             self.unregister(group, connection)
 
     def drop_silent(self, timeout: int) -> list[Connection]:

@@ -1,6 +1,9 @@
 """What consumers ask besides messages: who else is in the group, where to start, how far they are, queue locks."""
 
+from collections.abc import Iterable, Iterator
+
 from pyromq.broker.clients import Consumers
+from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.groups import Groups
 from pyromq.broker.locks import QueueLocks
@@ -15,6 +18,7 @@ from pyromq.protocol.headers import (
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.message import MessageQueue
 from pyromq.remoting import Connection, Handler
 from pyromq.store import MessageStore
 
@@ -24,6 +28,7 @@ class ConsumerRequests:
 
     def __init__(
         self,
+        config: BrokerConfig,
         topics: Topics,
         groups: Groups,
         consumers: Consumers,
@@ -31,6 +36,7 @@ class ConsumerRequests:
         locks: QueueLocks,
         store: MessageStore,
     ) -> None:
+        self._config = config
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -82,11 +88,20 @@ class ConsumerRequests:
         return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")
 
     def _lock(self, request: Command, _connection: Connection) -> Command:
-        body = LockBatchRequest.decode(request.body)
-        held = self._locks.lock(body.consumer_group, body.client_id, body.mq_set)
+        body = LockBatchRequest.of_request(request.body)
+        queues = self._there(body.mq_set) if body.consumer_group in self._groups else ()
+        held = self._locks.lock(body.consumer_group, body.client_id, queues)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
 
+    def _there(self, queues: Iterable[MessageQueue]) -> Iterator[MessageQueue]:
+        """Those of the queues that this broker has: a lock on any other would guard nothing and cost memory."""
+        name, topics = self._config.broker_name, self._topics
+        for queue in queues:
+            topic = topics.get(queue.topic) if queue.broker_name == name else None
+            if topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):
+                yield queue
+
     def _unlock(self, request: Command, _connection: Connection) -> Command:
-        body = UnlockBatchRequest.decode(request.body)
+        body = UnlockBatchRequest.of_request(request.body)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply()

@@ -90,7 +90,7 @@ class Filters:
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], *, inline_cache: int = 4096) -> None:
         self._config = config
-        self._tags: dict[tuple[str, str], tuple[SubscriptionData, Filter]] = {}
+        self._tags: dict[str, dict[str, tuple[SubscriptionData, Filter]]] = {}
         self._inline: dict[tuple[str, str, str], Filter] = {}
         self._inline_cache = inline_cache
         self.registered = FilterTable(
@@ -113,14 +113,14 @@ class Filters:
         """The filter of a subscription that a heartbeat brought, of this version at least. Raises Refused."""
         if subscription.expression_type is not ExpressionType.TAG:
             return self._registered_filter(group, subscription, version)
-        key = (group, subscription.topic)
-        known = self._tags.get(key)
+        of_group = self._tags.setdefault(group, {})
+        known = of_group.get(subscription.topic)
         if known is not None and known[0] is subscription:
             return known[1]
         built = tag_filter(subscription)
         if self._config.filter_support_retry and names.is_retry_topic(subscription.topic):
             built = PropertyFilter(self._match_like_origin(group))
-        self._tags[key] = (subscription, built)
+        of_group[subscription.topic] = (subscription, built)
         return built
 
     def inline(self, topic: str, expression: str | None, expression_type: str | None) -> Filter:
@@ -143,8 +143,7 @@ class Filters:
 
     def forget_group(self, group: str) -> None:
         """Drop the filters of a group that has no members any more; those by expression stay for a day."""
-        for key in [key for key in self._tags if key[0] == group]:
-            del self._tags[key]
+        self._tags.pop(group, None)
         self.registered.unregister(group)
 
     def _build(self, topic: str, expression: str | None, kind: ExpressionType) -> Filter:

@@ -66,7 +66,7 @@ class Heartbeats:
             connection.close("no heartbeat")
 
     def _heartbeat(self, request: Command, connection: Connection) -> Command:
-        data = HeartbeatData.decode(request.body)
+        data = HeartbeatData.of_request(request.body)
         changed = data.heartbeat_fingerprint == 0
         failure: PyroMQError | None = None
         for consumer in data.consumer_data_set:
@@ -121,7 +121,7 @@ class Heartbeats:
 
     def _check(self, request: Command, _connection: Connection) -> Command:
         """Whether a subscription can be served, so that a consumer fails at its start rather than at each pull."""
-        body = CheckClientBody.decode(request.body)
+        body = CheckClientBody.of_request(request.body)
         subscription = body.subscription_data
         self._filters.check(subscription)
         return request.reply()

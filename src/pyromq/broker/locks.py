@@ -12,6 +12,7 @@ from pyromq.protocol.message import MessageQueue
 
 LOCK_MAX_AGE_MS = 60_000
 MAX_LOCKS = 1_000_000
+LOOK_INTERVAL_MS = 1_000
 
 
 class QueueLocks:
@@ -24,9 +25,11 @@ class QueueLocks:
         self.refused = 0
         """How often the bound was met."""
         self._groups: dict[str, dict[MessageQueue, tuple[str, int]]] = {}
+        self._count = 0
+        self._looked_at = -LOOK_INTERVAL_MS
 
     def __len__(self) -> int:
-        return sum(map(len, self._groups.values()))
+        return self._count
 
     def lock(self, group: str, client_id: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock or renew each queue that is free, expired or already the client's; return those it holds now.
@@ -41,6 +44,7 @@ class QueueLocks:
         for queue in queues:
             owner, since = held.get(queue, (client_id, now))
             if owner == client_id or now - since > self._max_age:
+                self._count += queue not in held
                 held[queue] = (client_id, now)
                 granted.add(queue)
         if not held:
@@ -48,7 +52,7 @@ class QueueLocks:
         return granted
 
     def _check_room(self, more: int) -> None:
-        if more and len(self) + more > self._capacity:
+        if more and len(self) + more > self._capacity and self._clock() - self._looked_at >= LOOK_INTERVAL_MS:
             self.drop_expired()
         if more and (held := len(self)) + more > self._capacity:
             self.refused += 1
@@ -66,6 +70,7 @@ class QueueLocks:
         for queue in queues:
             if queue in held and held[queue][0] == client_id:
                 del held[queue]
+                self._count -= 1
         if not held:
             del self._groups[group]
 
@@ -76,10 +81,11 @@ class QueueLocks:
 
     def drop_expired(self) -> None:
         """Forget what nobody renewed, so that groups that went away cost nothing."""
-        now = self._clock()
+        now = self._looked_at = self._clock()
         for group, held in list(self._groups.items()):
             for queue, (_, since) in list(held.items()):
                 if now - since > self._max_age:
                     del held[queue]
+                    self._count -= 1
             if not held:
                 del self._groups[group]

@@ -274,6 +274,7 @@ class BrokerMetrics(Collector):
             ("groups", broker.groups.refused),
             ("producer_groups", broker.producers.refused),
             ("queue_locks", broker.locks.refused),
+            ("subscriptions", broker.consumers.text.refused),
             ("waiting_messages", broker.sender.busy),
             ("writers", broker.writers.table.evicted),
         ):

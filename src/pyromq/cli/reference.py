@@ -25,6 +25,7 @@ class Page(StrEnum):
     BROKER = "broker"
     COMMANDS = "commands"
     PERMISSIONS = "permissions"
+    BOUNDS = "bounds"
 
 
 SETTINGS = {
@@ -36,6 +37,7 @@ FILES = {
     Page.BROKER: "broker-settings.md",
     Page.COMMANDS: "commands.md",
     Page.PERMISSIONS: "permissions.md",
+    Page.BOUNDS: "bounds.md",
 }
 
 
@@ -45,6 +47,8 @@ def page(wanted: Page) -> str:
         return commands_page()
     if wanted is Page.PERMISSIONS:
         return str(importlib.import_module("pyromq.auth.permissions").page())
+    if wanted is Page.BOUNDS:
+        return str(importlib.import_module("pyromq.protocol.bounds").page())
     module, name, title = SETTINGS[wanted]
     return reference(getattr(importlib.import_module(module), name), title, INTRO)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from pyromq.configfile import read_config, write_config
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies import KVConfigTable
+from pyromq.protocol.bounds import NAME, VALUE
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError, ValidationError
 
@@ -18,8 +19,8 @@ log = logging.getLogger(__name__)
 
 ORDER_TOPICS = "ORDER_TOPIC_CONFIG"
 """Namespace of ordered topics: topic → `broker-a:4;broker-b:4`."""
-MAX_KEY = 255
-MAX_VALUE = 64 * 1024
+MAX_KEY = NAME.most
+MAX_VALUE = VALUE.most
 MAX_TEXT = 8 * 1024 * 1024
 """Bytes of the whole file, so that any part of it fits into one answer."""
 

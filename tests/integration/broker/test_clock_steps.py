@@ -9,7 +9,7 @@ import pytest
 from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.message import MessageQueue
-from tests.integration.broker.servers import Peer, standalone
+from tests.integration.broker.servers import Peer, consumer_of, standalone
 
 HOUR = 3_600 * 10**9
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -31,6 +31,7 @@ async def test_a_lock_is_not_lost_when_the_clock_is_put_forward(
 ) -> None:
     async with standalone(tmp_path, broker_name="broker-a") as (_, peer):
         await peer.stored("orders")
+        await peer.heartbeat("first", consumer=consumer_of("g", "orders"))
         assert await lock(peer, "first")
         step_clock(monkeypatch, HOUR)
         assert not await lock(peer, "second")

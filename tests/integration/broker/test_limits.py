@@ -10,7 +10,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.protocol.bodies import LockBatchRequest, SubscriptionGroupConfig
+from pyromq.protocol import bounds
+from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse, SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.headers import UpdateAndCreateTopicHeader
@@ -169,8 +170,10 @@ async def test_messages_that_wait_for_the_disk(tmp_path: Path) -> None:
 
 
 async def test_queue_locks(tmp_path: Path) -> None:
-    async with standalone(tmp_path, http_port="0") as (broker, peer):
+    async with standalone(tmp_path, http_port="0", broker_name="broker-a") as (broker, peer):
         broker.locks._capacity = 2
+        await peer.stored("orders")
+        await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
 
         async def lock(*queues: int) -> Command:
             wanted = [MessageQueue("orders", "broker-a", number) for number in queues]
@@ -182,6 +185,49 @@ async def test_queue_locks(tmp_path: Path) -> None:
         assert (answer.code, "try again" in str(answer.remark)) == (ResponseCode.SYSTEM_BUSY, True)
         assert (await lock(0, 1)).code == ResponseCode.SUCCESS, "renewals need no room"
         assert await met(broker, "queue_locks") == 1
+
+
+async def test_only_queues_that_are_here_are_locked(tmp_path: Path) -> None:
+    async with standalone(tmp_path, broker_name="broker-a") as (broker, peer):
+        assert (await peer.send("orders", default_queues=2)).code == ResponseCode.SUCCESS
+
+        async def lock(group: str, *queues: MessageQueue) -> list[MessageQueue]:
+            body = LockBatchRequest(client_id="c1", consumer_group=group, mq_set=list(queues))
+            answer = await peer.call(RequestCode.LOCK_BATCH_MQ, body=body.encode())
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            return LockBatchResponse.decode(answer.body).lock_ok_mq_set
+
+        here = [MessageQueue("orders", "broker-a", number) for number in range(2)]
+        assert await lock("g", *here) == [], "a group that is not known"
+        await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
+        elsewhere = [MessageQueue("nothing", "broker-a", 0), MessageQueue("orders", "broker-b", 0)]
+        outside = [MessageQueue("orders", "broker-a", number) for number in (-1, 2, 2**31 - 1)]
+        assert await lock("g", *elsewhere, *outside) == []
+        assert len(broker.locks) == 0
+        assert await lock("g", *elsewhere, *here, *outside) == here
+        assert len(broker.locks) == 2
+
+
+async def test_a_lock_request_is_bounded(tmp_path: Path) -> None:
+    async with standalone(tmp_path, broker_name="broker-a") as (broker, peer):
+        await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
+        for code in (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ):
+            queues = [MessageQueue("nothing", "broker-a", number) for number in range(bounds.LOCKED_QUEUES.most + 1)]
+            body = LockBatchRequest(client_id="c1", consumer_group="g", mq_set=queues)
+            answer = await peer.call(code, body=body.encode())
+            assert answer.code == ResponseCode.INVALID_PARAMETER
+            assert "16385 entries, more than 16384" in str(answer.remark)
+        assert len(broker.locks) == 0
+
+
+async def test_a_heartbeat_with_a_client_id_beyond_its_bound_enters_nothing(tmp_path: Path) -> None:
+    async with standalone(tmp_path) as (broker, peer):
+        answer = await peer.heartbeat("c" * (4 << 20), consumer=consumer_of("g"), producer="p")
+        assert answer.code == ResponseCode.INVALID_PARAMETER, answer.remark
+        answer = await peer.heartbeat("c" * 1_025, consumer=consumer_of("g"), producer="p")
+        assert (answer.code, "bound on client ids" in str(answer.remark)) == (ResponseCode.INVALID_PARAMETER, True)
+        assert (len(broker.producers), len(broker.consumers), "g" in broker.groups) == (0, 0, False)
+        assert (await peer.heartbeat("c" * 1_024, producer="p")).code == ResponseCode.SUCCESS
 
 
 async def test_message_size(tmp_path: Path) -> None:

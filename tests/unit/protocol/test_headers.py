@@ -48,6 +48,8 @@ def values_of(kind: msgspec.inspect.Type) -> st.SearchStrategy[object]:
             return st.one_of(*(values_of(member) for member in types))
         case msgspec.inspect.NoneType():
             return st.none()
+        case msgspec.inspect.Metadata(type=inner):
+            return values_of(inner)
         case msgspec.inspect.StrType():
             return TEXT
         case msgspec.inspect.BoolType():

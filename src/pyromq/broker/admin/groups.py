@@ -50,13 +50,13 @@ class GroupAdmin:
         }
 
     def _create(self, request: Command, _connection: Connection) -> Command:
-        group = SubscriptionGroupConfig.decode(request.body)
+        group = SubscriptionGroupConfig.of_request(request.body)
         _check(group)
         self._broker.groups.put(group)
         return request.reply()
 
     def _create_list(self, request: Command, _connection: Connection) -> Command:
-        groups = SubscriptionGroupList.decode(request.body).group_config_list
+        groups = SubscriptionGroupList.of_request(request.body).group_config_list
         for group in groups:
             _check(group)
         if groups:

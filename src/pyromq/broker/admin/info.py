@@ -9,6 +9,7 @@ from pyromq.broker.errors import Refused
 from pyromq.config import ConfigError, NotReloadableError
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies import ConsumeQueueEntry, ConsumeQueuePage, KVTable
+from pyromq.protocol.bounds import SETTINGS, check_size
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQueueHeader, ViewBrokerStatsDataHeader
@@ -53,6 +54,7 @@ class BrokerAdmin:
 
     def _update_config(self, request: Command, connection: Connection) -> Command:
         broker = self._broker
+        check_size("the body", request.body, SETTINGS)
         try:
             changed = broker.config.change(javaproperties.loads(bytes(request.body).decode()))
         except NotReloadableError as error:

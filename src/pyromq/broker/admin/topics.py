@@ -83,7 +83,7 @@ class TopicAdmin:
         return request.reply()
 
     def _create_list(self, request: Command, _connection: Connection) -> Command:
-        topics = TopicConfigList.decode(request.body).topic_config_list
+        topics = TopicConfigList.of_request(request.body).topic_config_list
         for topic in topics:
             known = self._broker.topics.get(topic.topic_name)
             changes = ",".join(_change(key, value) for key, value in topic.attributes.items())

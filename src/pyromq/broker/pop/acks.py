@@ -140,7 +140,7 @@ class Acks:
 
     def _ack_batch(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         self._check_role()
-        body = BatchAckBody.decode(request.body) if request.body else BatchAckBody()
+        body = BatchAckBody.of_request(request.body) if request.body else BatchAckBody()
         if not body.acks:
             raise Refused(ResponseCode.NO_MESSAGE, "the request acknowledges nothing")
         last: PutResult | None = None

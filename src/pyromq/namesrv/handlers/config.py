@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pyromq.config import ConfigError, NotReloadableError
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.protocol import javaproperties
+from pyromq.protocol.bounds import SETTINGS, check_size
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import BodyError
@@ -19,6 +20,7 @@ class ConfigHandlers:
         return {RequestCode.UPDATE_NAMESRV_CONFIG: self.update, RequestCode.GET_NAMESRV_CONFIG: self.get}
 
     def update(self, command: Command, _: Connection) -> Command:
+        check_size("the body", command.body, SETTINGS)
         try:
             self._config.change(javaproperties.loads(bytes(command.body).decode()))
         except UnicodeDecodeError:

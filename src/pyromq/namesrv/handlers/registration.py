@@ -7,6 +7,7 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.kv import ORDER_TOPICS, KVConfig
 from pyromq.namesrv.routes import GroupChange, Registration, RouteTable
 from pyromq.protocol.bodies import BrokerMemberGroup, BrokerMemberGroupBody, DataVersion, KVTable, RegisterBrokerBody
+from pyromq.protocol.bounds import check_value
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
@@ -72,7 +73,7 @@ class RegistrationHandlers:
 
     def query_version(self, command: Command, _: Connection) -> Command:
         header = command.header(QueryDataVersionHeader)
-        theirs = DataVersion.decode(command.body)
+        theirs = DataVersion.of_request(command.body)
         ours = self._routes.version(header.cluster_name, header.broker_addr)
         self._routes.refresh(header.cluster_name, header.broker_addr)
         return command.reply(
@@ -102,6 +103,7 @@ class RegistrationHandlers:
 def _registration(header: RegisterBrokerHeader, command: Command) -> Registration:
     if len(command.body):
         body = RegisterBrokerBody.decode(command.body, compressed=bool(header.compressed), version=command.version)
+        check_value(body, RegisterBrokerBody)
     else:
         body = RegisterBrokerBody()
     return Registration(

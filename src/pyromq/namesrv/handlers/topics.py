@@ -66,7 +66,7 @@ class TopicHandlers:
 
     def register(self, command: Command, _: Connection) -> Command:
         header = command.header(RegisterTopicInNamesrvHeader)
-        self._routes.register_topic(header.topic, TopicRouteData.decode(command.body).queue_datas)
+        self._routes.register_topic(header.topic, TopicRouteData.of_request(command.body).queue_datas)
         return command.reply()
 
     def forbid_writes(self, command: Command, _: Connection) -> Command:

@@ -4,17 +4,18 @@ from msgspec import field
 
 from pyromq.protocol.bodies.base import Body, Int
 from pyromq.protocol.bodies.enums import MessageModel, MessageRequestMode
+from pyromq.protocol.bounds import ClientName, ResourceName
 from pyromq.protocol.message import MessageQueue
 
 
 class QueryAssignmentRequest(Body):
     """Which queues of a topic belong to this client? Strategies: AVG, AVG_BY_CIRCLE."""
 
-    client_id: str = ""
-    consumer_group: str = ""
+    client_id: ClientName = ""
+    consumer_group: ResourceName = ""
     message_model: MessageModel = MessageModel.CLUSTERING
     strategy_name: str = "AVG"
-    topic: str = ""
+    topic: ResourceName = ""
 
 
 class MessageQueueAssignment(Body):
@@ -32,10 +33,10 @@ class QueryAssignmentResponse(Body):
 
 
 class SetMessageRequestMode(Body):
-    consumer_group: str = ""
+    consumer_group: ResourceName = ""
     mode: MessageRequestMode = MessageRequestMode.PULL
     pop_share_queue_num: Int = 0
-    topic: str = ""
+    topic: ResourceName = ""
 
 
 class MessageRequestModeTable(Body):

@@ -3,9 +3,13 @@
 Values stay text here: the broker checks them and answers with what is wrong.
 """
 
+from typing import Annotated
+
 from msgspec import field
 
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bounds import declared
 
 
 class UserInfo(Body):
@@ -23,21 +27,21 @@ class UserInfo(Body):
 class AclEntry(Body):
     """Who comes from `source_ips`, or anybody, may, or may not, do `actions` on `resource` (`Topic:t*`)."""
 
-    actions: list[str] = field(default_factory=list)
+    actions: Annotated[list[str], declared(bounds.RULES)] = field(default_factory=list)
     decision: str | None = None
     resource: str | None = None
-    source_ips: list[str] | None = None
+    source_ips: Annotated[list[str], declared(bounds.RULES)] | None = None
 
 
 class AclPolicy(Body):
-    entries: list[AclEntry] = field(default_factory=list)
+    entries: Annotated[list[AclEntry], declared(bounds.RULES)] = field(default_factory=list)
     policy_type: str | None = None
 
 
 class AclInfo(Body):
     """What a subject (`User:name`) may do."""
 
-    policies: list[AclPolicy] = field(default_factory=list)
+    policies: Annotated[list[AclPolicy], declared(bounds.RULES)] = field(default_factory=list)
     subject: str | None = None
 
 

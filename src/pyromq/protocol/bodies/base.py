@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Self, TypeVar, dataclass_transform
 import msgspec
 
 from pyromq.protocol.bodies.enums import choice_at
+from pyromq.protocol.bounds import BODY, Bound, check_size, check_value
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import MAX_DEPTH, MAX_INPUT, ObjectKey, dumps, loads
 from pyromq.protocol.lenient.barekeys import quote_bare_keys
@@ -35,6 +36,8 @@ class Body(msgspec.Struct, rename="camel"):
 
     renamed: ClassVar[Mapping[str, str]] = {}
     """Member names of other releases, and what they are called here."""
+    size: ClassVar[Bound] = BODY
+    """How long it may be in a request."""
 
     def encode(self) -> bytes:
         """The compact form that goes over the wire."""
@@ -48,6 +51,14 @@ class Body(msgspec.Struct, rename="camel"):
     def decode(cls, data: Data, *, limit: int = MAX_INPUT) -> Self:
         """Read a body or file of at most `limit` bytes. Raises `BodyError`."""
         return decode_as(cls, data, limit=limit)
+
+    @classmethod
+    def of_request(cls, data: Data) -> Self:
+        """What a server reads: `decode`, within the bounds of `protocol.bounds`. Raises ValidationError beyond one."""
+        check_size(cls.__name__, data, cls.size)
+        body = decode_as(cls, data, limit=cls.size.most)
+        check_value(body, cls)
+        return body
 
 
 def decode_as(shape: type[T], data: Data, *, limit: int = MAX_INPUT) -> T:

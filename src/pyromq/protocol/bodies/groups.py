@@ -1,11 +1,15 @@
 """Consumer groups: their configuration, the table a broker keeps (also `subscriptionGroup.json`), lists of them."""
 
+from typing import ClassVar
+
 from msgspec import field
 
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body, Int, Long
 from pyromq.protocol.bodies.dataversion import DataVersion
 from pyromq.protocol.bodies.enums import ExpressionType, RetryPolicyType
 from pyromq.protocol.bodies.heartbeat import SubscriptionData
+from pyromq.protocol.bounds import Bound, ResourceName
 
 
 class ExponentialRetryPolicy(Body):
@@ -45,7 +49,7 @@ class SubscriptionGroupConfig(Body):
     consume_from_min_enable: bool = True
     consume_message_orderly: bool = False
     consume_timeout_minute: Int = 15
-    group_name: str = ""
+    group_name: ResourceName = ""
     group_retry_policy: GroupRetryPolicy = field(default_factory=GroupRetryPolicy)
     group_sys_flag: Int = 0
     notify_consumer_ids_changed_enable: bool = True
@@ -64,6 +68,8 @@ class SubscriptionGroupTable(Body):
 
 
 class SubscriptionGroupList(Body):
+    size: ClassVar[Bound] = bounds.TABLE
+
     group_config_list: list[SubscriptionGroupConfig] = field(default_factory=list)
 
 

@@ -5,11 +5,13 @@ A set of acknowledged messages is a bit set, least significant bit first: bit i 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from msgspec import field
 
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body, Int, Long
+from pyromq.protocol.bounds import ResourceName, declared
 from pyromq.protocol.errors import BodyError
 
 MAX_ACK_SPAN = 1 << 20  # offsets one acknowledgement may span
@@ -56,15 +58,15 @@ class BatchAck(Body):
         "topic": "t",
     }
 
-    bits: bytes = field(default=b"", name="b")
-    consumer_group: str = field(default="", name="c")
+    bits: Annotated[bytes, declared(bounds.ACK_BITS)] = field(default=b"", name="b")
+    consumer_group: ResourceName = field(default="", name="c")
     invisible_time: Long = field(default=0, name="it")
     pop_time: Long = field(default=0, name="pt")
     queue_id: Int = field(default=0, name="q")
-    retry: str = field(default="0", name="r")
+    retry: ResourceName = field(default="0", name="r")
     revive_queue_id: Int = field(default=0, name="rq")
     start_offset: Long = field(default=0, name="so")
-    topic: str = field(default="", name="t")
+    topic: ResourceName = field(default="", name="t")
 
     def offsets(self) -> Iterator[int]:
         """The queue offsets that are acknowledged, ascending."""
@@ -74,8 +76,8 @@ class BatchAck(Body):
 class BatchAckBody(Body):
     renamed: ClassVar[Mapping[str, str]] = BatchAck.renamed
 
-    acks: list[BatchAck] = field(default_factory=list)
-    broker_name: str | None = None
+    acks: Annotated[list[BatchAck], declared(bounds.ACKS)] = field(default_factory=list)
+    broker_name: ResourceName | None = None
 
 
 class OrderInfo(Body):

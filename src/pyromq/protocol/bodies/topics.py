@@ -1,11 +1,15 @@
 """Topic configuration: one topic, lists of them, the table a broker keeps and registers (also `topics.json`)."""
 
+from typing import Annotated, ClassVar
+
 from msgspec import field
 
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body, Int
 from pyromq.protocol.bodies.dataversion import DataVersion
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
+from pyromq.protocol.bounds import Bound, ResourceName, declared
 
 
 class TopicConfig(Body):
@@ -17,7 +21,7 @@ class TopicConfig(Body):
     perm: Int = 6
     read_queue_nums: Int = 16
     topic_filter_type: TopicFilterType = TopicFilterType.SINGLE_TAG
-    topic_name: str = ""
+    topic_name: ResourceName = ""
     topic_sys_flag: Int = 0
     write_queue_nums: Int = 16
 
@@ -27,12 +31,14 @@ class TopicConfigTable(Body):
 
     data_version: DataVersion = field(default_factory=DataVersion)
     mapping_data_version: DataVersion | None = None
-    topic_config_table: dict[str, TopicConfig] = field(default_factory=dict)
+    topic_config_table: Annotated[dict[str, TopicConfig], declared(bounds.REGISTERED)] = field(default_factory=dict)
     topic_queue_mapping_detail_map: dict[str, TopicQueueMappingDetail] | None = None
-    topic_queue_mapping_info_map: dict[str, TopicQueueMappingInfo] | None = None
+    topic_queue_mapping_info_map: Annotated[dict[str, TopicQueueMappingInfo], declared(bounds.REGISTERED)] | None = None
 
 
 class TopicConfigList(Body):
+    size: ClassVar[Bound] = bounds.TABLE
+
     topic_config_list: list[TopicConfig] = field(default_factory=list)
 
 

@@ -15,6 +15,7 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import inspect
 
+from pyromq.protocol.bounds import Bound, Name
 from pyromq.protocol.errors import HeaderError
 
 _to_json = msgspec.json.Encoder().encode
@@ -36,9 +37,9 @@ class Header(msgspec.Struct, kw_only=True, rename="camel", gc=False):
 class RpcHeader(Header, kw_only=True):
     """The fields any request of the newer kind may carry besides its own."""
 
-    ns: str | None = None
+    ns: Name | None = None
     nsd: bool | None = None
-    bname: str | None = None
+    bname: Name | None = None
     oway: bool | None = None
 
 
@@ -58,6 +59,7 @@ class _Field(msgspec.Struct, frozen=True):
     kind: type
     low: int = 0
     high: int = 0
+    bound: Bound | None = None
 
 
 class _Layout(msgspec.Struct, frozen=True):
@@ -77,8 +79,12 @@ def _describe(field: inspect.Field) -> _Field:
     kind = field.type
     if isinstance(kind, inspect.UnionType):
         (kind,) = (member for member in kind.types if not isinstance(member, inspect.NoneType))
+    bound: Bound | None = None
+    if isinstance(kind, inspect.Metadata):
+        bound = (kind.extra or {}).get("bound")
+        kind = kind.type
     low, high = (kind.ge or 0, kind.le or 0) if isinstance(kind, inspect.IntType) else (0, 0)
-    return _Field(field.name, field.encode_name, field.required, _KINDS[type(kind)], low, high)
+    return _Field(field.name, field.encode_name, field.required, _KINDS[type(kind)], low, high, bound)
 
 
 @cache
@@ -112,6 +118,8 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,20}(?=(?:\.0+)?\Z)", re.ASCII)
 
 def _parse(cls: type[Header], field: _Field, text: str) -> str | float:
     if field.kind is str:
+        if field.bound is not None and len(text) > field.bound.most:
+            raise field.bound.breach(f"{cls.__name__}: field {field.wire_name!r}", text)
         return text
     if field.kind is bool:
         return text.lower() == "true"
@@ -140,7 +148,8 @@ def _values(cls: type[Header], ext: Mapping[str, str]) -> Iterator[tuple[str, st
 def decode_header(cls: type[H], ext: Mapping[str, str]) -> H:
     """Read a header out of ext fields; fields it does not know are left alone, empty numbers count as absent.
 
-    Raises HeaderError for a missing required field or a value that is not of the field's type.
+    Raises HeaderError for a missing required field or a value that is not of the field's type, ValidationError for a
+    text beyond its bound.
     """
     header: H | None = _ext_reader(cls)(ext)
     return cls(**dict(_values(cls, ext))) if header is None else header

@@ -2,27 +2,28 @@
 
 from msgspec import field
 
+from pyromq.protocol.bounds import ClientId, Expression, Name
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
 
 
 class PullMessageHeader(TopicHeader, kw_only=True):
     """PULL_MESSAGE and LITE_PULL_MESSAGE."""
 
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     queue_offset: Long
     max_msg_nums: Int
     sys_flag: Int
     commit_offset: Long
     suspend_timeout_millis: Long
-    subscription: str | None = None
+    subscription: Expression | None = None
     sub_version: Long
-    expression_type: str | None = None
+    expression_type: Name | None = None
     max_msg_bytes: Int | None = None
     request_source: Int | None = None
     # The wire name carries a slip of the pen that has become part of the protocol.
-    proxy_forward_client_id: str | None = field(default=None, name="proxyFrowardClientId")
+    proxy_forward_client_id: ClientId | None = field(default=None, name="proxyFrowardClientId")
     request_type: Int | None = field(default=None, name="ReqT")
     """0 marks a stream: it reads much at a time and says how many bytes it can take."""
 
@@ -49,8 +50,8 @@ class PullMessageResponseHeader(Header, kw_only=True):
 
 
 class QueryConsumerOffsetHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     set_zero_if_not_found: bool | None = None
 
@@ -60,8 +61,8 @@ class QueryConsumerOffsetResponseHeader(Header, kw_only=True):
 
 
 class UpdateConsumerOffsetHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     commit_offset: Long
 
@@ -69,10 +70,10 @@ class UpdateConsumerOffsetHeader(TopicHeader, kw_only=True):
 class SearchOffsetByTimestampHeader(TopicHeader, kw_only=True):
     """`boundary_type` is LOWER or UPPER: which of several messages with that time is meant."""
 
-    topic: str
+    topic: Name
     queue_id: Int
     timestamp: Long
-    boundary_type: str | None = None
+    boundary_type: Name | None = None
 
 
 class SearchOffsetByTimestampResponseHeader(Header, kw_only=True):
@@ -80,7 +81,7 @@ class SearchOffsetByTimestampResponseHeader(Header, kw_only=True):
 
 
 class GetMaxOffsetHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
     queue_id: Int
     committed: bool | None = None
 
@@ -92,7 +93,7 @@ class GetMaxOffsetResponseHeader(Header, kw_only=True):
 
 
 class GetMinOffsetHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
     queue_id: Int
 
 
@@ -101,7 +102,7 @@ class GetMinOffsetResponseHeader(Header, kw_only=True):
 
 
 class GetEarliestMsgStoretimeHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
     queue_id: Int
 
 
@@ -119,13 +120,13 @@ class HeartBeatResponseHeader(Header, kw_only=True):
 
 
 class UnregisterClientHeader(RpcHeader, kw_only=True):
-    client_id: str = field(name="clientID")
-    producer_group: str | None = None
-    consumer_group: str | None = None
+    client_id: ClientId = field(name="clientID")
+    producer_group: Name | None = None
+    consumer_group: Name | None = None
 
 
 class GetConsumerListByGroupHeader(RpcHeader, kw_only=True):
-    consumer_group: str
+    consumer_group: Name
 
 
 class LockBatchMqHeader(RpcHeader, kw_only=True):

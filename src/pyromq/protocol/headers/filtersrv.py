@@ -2,11 +2,12 @@
 
 from msgspec import field
 
+from pyromq.protocol.bounds import Name, Text
 from pyromq.protocol.headers.base import Header, Int, Long
 
 
 class RegisterFilterServerHeader(Header, kw_only=True):
-    filter_server_addr: str
+    filter_server_addr: Text
 
 
 class RegisterFilterServerResponseHeader(Header, kw_only=True):
@@ -17,7 +18,7 @@ class RegisterFilterServerResponseHeader(Header, kw_only=True):
 class RegisterMessageFilterClassHeader(Header, kw_only=True):
     """The body is the source text; `class_crc` is the lower 31 bits of its CRC-32."""
 
-    consumer_group: str
-    topic: str
-    class_name: str
+    consumer_group: Name
+    topic: Name
+    class_name: Name
     class_crc: Int = field(name="classCRC")

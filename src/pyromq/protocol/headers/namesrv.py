@@ -2,18 +2,19 @@
 
 from msgspec import field
 
+from pyromq.protocol.bounds import Name, Text, Value
 from pyromq.protocol.headers.base import Header, Int, Long, TopicHeader
 
 
 class PutKvConfigHeader(Header, kw_only=True):
-    namespace: str
-    key: str
-    value: str
+    namespace: Name
+    key: Name
+    value: Value
 
 
 class GetKvConfigHeader(Header, kw_only=True):
-    namespace: str
-    key: str
+    namespace: Name
+    key: Name
 
 
 class GetKvConfigResponseHeader(Header, kw_only=True):
@@ -21,28 +22,28 @@ class GetKvConfigResponseHeader(Header, kw_only=True):
 
 
 class DeleteKvConfigHeader(Header, kw_only=True):
-    namespace: str
-    key: str
+    namespace: Name
+    key: Name
 
 
 class GetKvlistByNamespaceHeader(Header, kw_only=True):
-    namespace: str
+    namespace: Name
 
 
 class RegisterBrokerHeader(Header, kw_only=True):
     """`enable_acting_master` is None for brokers older than the feature. Many senders leave `compressed` false even
     when the body is compressed."""
 
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
-    ha_server_addr: str
+    broker_name: Name
+    broker_addr: Text
+    cluster_name: Name
+    ha_server_addr: Text
     broker_id: Long
     heartbeat_timeout_millis: Long | None = None
     enable_acting_master: bool | None = None
     compressed: bool | None = None
     body_crc32: Int | None = None
-    zone_name: str | None = field(default=None, name="__ZONE_NAME")
+    zone_name: Name | None = field(default=None, name="__ZONE_NAME")
 
 
 class RegisterBrokerResponseHeader(Header, kw_only=True):
@@ -53,19 +54,19 @@ class RegisterBrokerResponseHeader(Header, kw_only=True):
 
 
 class UnregisterBrokerHeader(Header, kw_only=True):
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
+    broker_name: Name
+    broker_addr: Text
+    cluster_name: Name
     broker_id: Long
 
 
 class GetRouteInfoByTopicHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
     accept_standard_json_only: bool | None = None
 
 
 class WipeWritePermOfBrokerHeader(Header, kw_only=True):
-    broker_name: str
+    broker_name: Name
 
 
 class WipeWritePermOfBrokerResponseHeader(Header, kw_only=True):
@@ -73,7 +74,7 @@ class WipeWritePermOfBrokerResponseHeader(Header, kw_only=True):
 
 
 class AddWritePermOfBrokerHeader(Header, kw_only=True):
-    broker_name: str
+    broker_name: Name
 
 
 class AddWritePermOfBrokerResponseHeader(Header, kw_only=True):
@@ -81,22 +82,22 @@ class AddWritePermOfBrokerResponseHeader(Header, kw_only=True):
 
 
 class DeleteTopicInNamesrvHeader(TopicHeader, kw_only=True):
-    topic: str
-    cluster_name: str | None = None
+    topic: Name
+    cluster_name: Name | None = None
 
 
 class RegisterTopicInNamesrvHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
 
 
 class GetTopicsByClusterHeader(Header, kw_only=True):
-    cluster: str
+    cluster: Name
 
 
 class QueryDataVersionHeader(Header, kw_only=True):
-    broker_name: str
-    broker_addr: str
-    cluster_name: str
+    broker_name: Name
+    broker_addr: Text
+    cluster_name: Name
     broker_id: Long
 
 
@@ -105,16 +106,16 @@ class QueryDataVersionResponseHeader(Header, kw_only=True):
 
 
 class GetBrokerMemberGroupHeader(Header, kw_only=True):
-    cluster_name: str
-    broker_name: str
+    cluster_name: Name
+    broker_name: Name
 
 
 class BrokerHeartbeatHeader(Header, kw_only=True):
     """`heartbeat_timeout_mills` is spelled without the second i, unlike in the registration."""
 
-    cluster_name: str
-    broker_addr: str
-    broker_name: str
+    cluster_name: Name
+    broker_addr: Text
+    broker_name: Name
     broker_id: Long | None = None
     epoch: Int | None = None
     max_offset: Long | None = None
@@ -125,7 +126,7 @@ class BrokerHeartbeatHeader(Header, kw_only=True):
 
 class NotifyMinBrokerIdChangeHeader(Header, kw_only=True):
     min_broker_id: Long | None = None
-    broker_name: str | None = None
-    min_broker_addr: str | None = None
-    offline_broker_addr: str | None = None
-    ha_broker_addr: str | None = None
+    broker_name: Name | None = None
+    min_broker_addr: Text | None = None
+    offline_broker_addr: Text | None = None
+    ha_broker_addr: Text | None = None

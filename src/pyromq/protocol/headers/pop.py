@@ -1,23 +1,24 @@
 """Headers of POP consumption: pop, peek, ack, invisible time, notification."""
 
+from pyromq.protocol.bounds import Expression, Name, Text
 from pyromq.protocol.headers.base import Header, Int, Long, TopicHeader
 
 
 class PopMessageHeader(TopicHeader, kw_only=True):
     """`queue_id` -1 asks all queues; `init_mode` 0 starts a new group at the oldest message, 1 at the newest."""
 
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     max_msg_nums: Int
     invisible_time: Long
     poll_time: Long
     born_time: Long = 0
     init_mode: Int
-    exp_type: str | None = None
-    exp: str | None = None
+    exp_type: Name | None = None
+    exp: Expression | None = None
     order: bool | None = None
-    attempt_id: str | None = None
+    attempt_id: Text | None = None
 
 
 class PopMessageResponseHeader(Header, kw_only=True):
@@ -31,25 +32,25 @@ class PopMessageResponseHeader(Header, kw_only=True):
 
 
 class PeekMessageHeader(TopicHeader, kw_only=True):
-    topic: str
+    topic: Name
     queue_id: Int
     max_msg_nums: Int
-    consumer_group: str
+    consumer_group: Name
 
 
 class AckMessageHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
-    extra_info: str
+    extra_info: Text
     offset: Long
 
 
 class ChangeMessageInvisibletimeHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
-    extra_info: str
+    extra_info: Text
     offset: Long
     invisible_time: Long
 
@@ -61,13 +62,13 @@ class ChangeMessageInvisibletimeResponseHeader(Header, kw_only=True):
 
 
 class NotificationHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
     poll_time: Long
     born_time: Long = 0
     order: bool | None = None
-    attempt_id: str | None = None
+    attempt_id: Text | None = None
 
 
 class NotificationResponseHeader(Header, kw_only=True):
@@ -76,8 +77,8 @@ class NotificationResponseHeader(Header, kw_only=True):
 
 
 class PollingInfoHeader(TopicHeader, kw_only=True):
-    consumer_group: str
-    topic: str
+    consumer_group: Name
+    topic: Name
     queue_id: Int
 
 

@@ -2,14 +2,15 @@
 
 from msgspec import field
 
+from pyromq.protocol.bounds import Name, PropertyText
 from pyromq.protocol.headers.base import Header, Int, Long, TopicHeader
 
 
 class QueryMessageHeader(TopicHeader, kw_only=True):
     """By key, or by unique id when `unique_key_query` is set; then `max_num` is forced to 32."""
 
-    topic: str
-    key: str
+    topic: Name
+    key: PropertyText
     max_num: Int
     begin_timestamp: Long
     end_timestamp: Long
@@ -24,5 +25,5 @@ class QueryMessageResponseHeader(Header, kw_only=True):
 class ViewMessageByIdHeader(Header, kw_only=True):
     """`offset` is the physical offset taken out of the offset message id."""
 
-    topic: str | None = None
+    topic: Name | None = None
     offset: Long

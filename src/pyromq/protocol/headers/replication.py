@@ -1,24 +1,25 @@
 """Headers between brokers, from master to slave and from broker to controller."""
 
+from pyromq.protocol.bounds import Name, Text
 from pyromq.protocol.headers.base import Header, Int, Long
 
 
 class AddBrokerHeader(Header, kw_only=True):
-    config_path: str | None = None
+    config_path: Text | None = None
 
 
 class RemoveBrokerHeader(Header, kw_only=True):
-    broker_name: str
-    broker_cluster_name: str
+    broker_name: Name
+    broker_cluster_name: Name
     broker_id: Long
 
 
 class ExchangeBrokerHaInfoHeader(Header, kw_only=True):
     """Empty it asks, filled it tells; the answer has the same fields."""
 
-    master_ha_address: str | None = None
+    master_ha_address: Text | None = None
     master_flush_offset: Long | None = None
-    master_address: str | None = None
+    master_address: Text | None = None
 
 
 class ExchangeBrokerHaInfoResponseHeader(ExchangeBrokerHaInfoHeader, kw_only=True):
@@ -30,7 +31,7 @@ class ResetMasterFlushOffsetHeader(Header, kw_only=True):
 
 
 class ControllerAlterSyncStateSetHeader(Header, kw_only=True):
-    broker_name: str | None = None
+    broker_name: Name | None = None
     master_broker_id: Long | None = None
     master_epoch: Int | None = None
     invoke_time: Long | None = None
@@ -41,8 +42,8 @@ class ControllerAlterSyncStateSetResponseHeader(Header, kw_only=True):
 
 
 class ControllerElectMasterHeader(Header, kw_only=True):
-    cluster_name: str
-    broker_name: str
+    cluster_name: Name
+    broker_name: Name
     broker_id: Long
     designate_elect: bool
     invoke_time: Long | None = None
@@ -56,10 +57,10 @@ class ControllerElectMasterResponseHeader(Header, kw_only=True):
 
 
 class ControllerRegisterBrokerHeader(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
+    cluster_name: Name | None = None
+    broker_name: Name | None = None
     broker_id: Long | None = None
-    broker_address: str | None = None
+    broker_address: Text | None = None
     invoke_time: Long | None = None
 
 
@@ -73,7 +74,7 @@ class ControllerRegisterBrokerResponseHeader(Header, kw_only=True):
 
 
 class ControllerGetReplicaInfoHeader(Header, kw_only=True):
-    broker_name: str | None = None
+    broker_name: Name | None = None
 
 
 class ControllerGetReplicaInfoResponseHeader(Header, kw_only=True):
@@ -91,23 +92,23 @@ class ControllerGetMetadataInfoResponseHeader(Header, kw_only=True):
 
 
 class NotifyBrokerRoleChangedHeader(Header, kw_only=True):
-    master_address: str | None = None
+    master_address: Text | None = None
     master_epoch: Int | None = None
     sync_state_set_epoch: Int | None = None
     master_broker_id: Long | None = None
 
 
 class CleanBrokerDataHeader(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str
-    broker_controller_ids_to_clean: str | None = None
+    cluster_name: Name | None = None
+    broker_name: Name
+    broker_controller_ids_to_clean: Text | None = None
     is_clean_living_broker: bool | None = None
     invoke_time: Long | None = None
 
 
 class ControllerGetNextBrokerIdHeader(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
+    cluster_name: Name | None = None
+    broker_name: Name | None = None
 
 
 class ControllerGetNextBrokerIdResponseHeader(Header, kw_only=True):
@@ -117,10 +118,10 @@ class ControllerGetNextBrokerIdResponseHeader(Header, kw_only=True):
 
 
 class ControllerApplyBrokerIdHeader(Header, kw_only=True):
-    cluster_name: str | None = None
-    broker_name: str | None = None
+    cluster_name: Name | None = None
+    broker_name: Name | None = None
     applied_broker_id: Long | None = None
-    register_check_code: str | None = None
+    register_check_code: Text | None = None
 
 
 class ControllerApplyBrokerIdResponseHeader(Header, kw_only=True):

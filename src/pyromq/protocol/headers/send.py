@@ -4,21 +4,22 @@ from json.encoder import encode_basestring_ascii as quote
 
 from msgspec import field
 
+from pyromq.protocol.bounds import Name, PropertyText, Text
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
 
 
 class SendMessageHeader(TopicHeader, kw_only=True):
     """SEND_MESSAGE and SEND_REPLY_MESSAGE. A negative `queue_id` leaves the choice to the broker."""
 
-    producer_group: str
-    topic: str
-    default_topic: str
+    producer_group: Name
+    topic: Name
+    default_topic: Name
     default_topic_queue_nums: Int
     queue_id: Int
     sys_flag: Int
     born_timestamp: Long
     flag: Int
-    properties: str | None = None
+    properties: PropertyText | None = None
     reconsume_times: Int | None = None
     unit_mode: bool | None = None
     max_reconsume_times: Int | None = None
@@ -28,20 +29,20 @@ class SendMessageHeader(TopicHeader, kw_only=True):
 class SendMessageV2Header(SendMessageHeader, kw_only=True):
     """The same under one-letter names: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE and SEND_REPLY_MESSAGE_V2."""
 
-    producer_group: str = field(name="a")
-    topic: str = field(name="b")
-    default_topic: str = field(name="c")
+    producer_group: Name = field(name="a")
+    topic: Name = field(name="b")
+    default_topic: Name = field(name="c")
     default_topic_queue_nums: Int = field(name="d")
     queue_id: Int = field(name="e")
     sys_flag: Int = field(name="f")
     born_timestamp: Long = field(name="g")
     flag: Int = field(name="h")
-    properties: str | None = field(default=None, name="i")
+    properties: PropertyText | None = field(default=None, name="i")
     reconsume_times: Int | None = field(default=None, name="j")
     unit_mode: bool | None = field(default=None, name="k")
     max_reconsume_times: Int | None = field(default=None, name="l")
     batch: bool | None = field(default=None, name="m")
-    bname: str | None = field(default=None, name="n")
+    bname: Name | None = field(default=None, name="n")
 
     def to_json(self) -> str:
         """Quicker for the fields that our own producer sets."""
@@ -86,10 +87,10 @@ class ConsumerSendMsgBackHeader(RpcHeader, kw_only=True):
     """`offset` is the physical offset of the message that could not be consumed."""
 
     offset: Long
-    group: str
+    group: Name
     delay_level: Int
-    origin_msg_id: str | None = None
-    origin_topic: str | None = None
+    origin_msg_id: Text | None = None
+    origin_topic: Name | None = None
     unit_mode: bool | None = None
     max_reconsume_times: Int | None = None
 
@@ -97,20 +98,20 @@ class ConsumerSendMsgBackHeader(RpcHeader, kw_only=True):
 class EndTransactionHeader(RpcHeader, kw_only=True):
     """`commit_or_rollback` is 8 for commit, 12 for rollback, 0 for "do not know yet"."""
 
-    topic: str | None = None
-    producer_group: str
+    topic: Name | None = None
+    producer_group: Name
     tran_state_table_offset: Long
     commit_log_offset: Long
     commit_or_rollback: Int
     from_transaction_check: bool | None = None
-    msg_id: str
-    transaction_id: str | None = None
+    msg_id: Text
+    transaction_id: Text | None = None
 
 
 class RecallMessageHeader(TopicHeader, kw_only=True):
-    producer_group: str | None = None
-    topic: str
-    recall_handle: str
+    producer_group: Name | None = None
+    topic: Name
+    recall_handle: Text
 
 
 class RecallMessageResponseHeader(Header, kw_only=True):
@@ -121,8 +122,8 @@ class RecallMessageResponseHeader(Header, kw_only=True):
 class OpenWriterHeader(TopicHeader, kw_only=True):
     """OPEN_WRITER: without numbers a new run begins; with them an attempt takes a lane over."""
 
-    topic: str
-    writer: str
+    topic: Name
+    writer: Name
     run: Long | None = None
     lane: Long | None = None
     attempt: Long | None = None
@@ -135,6 +136,6 @@ class OpenWriterResponseHeader(Header, kw_only=True):
 class CloseWriterHeader(TopicHeader, kw_only=True):
     """CLOSE_WRITER: with a run, only if no later one has begun."""
 
-    topic: str
-    writer: str
+    topic: Name
+    writer: Name
     run: Long | None = None

@@ -376,9 +376,9 @@ class Broker:
     async def _bind(self, port: int, handlers: dict[int, Handler]) -> Address:
         try:
             return await self.server.listen(self.config.host, port, handlers=handlers)
-        except (OSError, OverflowError) as error:
+        except OSError as error:
             raise ConnectError(
-                f"cannot listen on {self.config.host}:{port}: {error} (the broker takes listenPort and, unless "
+                f"{error.strerror or error} (the broker takes listenPort and, unless "
                 "fastListen=false, the port two below it)"
             ) from error
 
@@ -387,10 +387,8 @@ class Broker:
             if self.gate is not None and self.gate.guard is not None:
                 self.replicas.may_follow = KnownSlaves(self.gate.guard, self.clock).may_follow
             await self.replicas.listen(self.config.host, port, self.store, self.server.tls)
-        except (OSError, OverflowError) as error:
-            raise ConnectError(
-                f"cannot listen on {self.config.host}:{port}, the port for slaves: {error} (set haListenPort)"
-            ) from error
+        except OSError as error:
+            raise ConnectError(f"{error.strerror or error} (the port for slaves: set haListenPort)") from error
 
     def _open_doors(self) -> None:
         """Build the parts that answer requests and let them."""

@@ -58,7 +58,7 @@ class HttpServer:
         try:
             bound = await listener.start(host, port)
         except OSError as error:
-            raise ConnectError(f"cannot listen on {host}:{port} for HTTP: {error.strerror}") from error
+            raise ConnectError(f"{error.strerror} (for HTTP)") from error
         self._listener = listener
         return Address(host, bound.port)
 

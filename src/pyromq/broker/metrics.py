@@ -20,6 +20,7 @@ from pyromq.broker.stats import Stat
 from pyromq.protocol import names
 from pyromq.protocol.bodies import ConsumeType
 from pyromq.protocol.versions import version_name
+from pyromq.store.retention import used_ratio
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
@@ -218,6 +219,10 @@ class BrokerMetrics(Collector):
                 "Age of the oldest message kept.",
                 self._broker.clock() - earliest if earliest > 0 else 0,
             ),
+        )
+        folders = (store.config.commit_log_dir, store.config.store_path_root_dir)
+        yield self._gauge(
+            "pyromq_disk_used_ratio", "Used share of the fuller disk, as df has it.", max(map(used_ratio, folders))
         )
         for name, doc, value in facts:
             gauge = GaugeMetricFamily(name, doc, labels=_STORAGE)

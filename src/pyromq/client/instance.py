@@ -238,7 +238,10 @@ class ClientInstance:
             )
             return ConsumerList.decode(response.body).consumer_id_list
         except (ClientError, RemotingError, ProtocolError) as error:
-            log.warning("members of group %s not learned from %s: %s", group, address, error)
+            # A broker that no member has sent a heartbeat to yet answers so: the next round will know more.
+            is_new = isinstance(error, BrokerError) and error.code == ResponseCode.SYSTEM_ERROR
+            level = logging.INFO if is_new else logging.WARNING
+            log.log(level, "members of group %s not learned from %s: %s", group, address, error)
             return None
 
     async def send_heartbeats(self) -> bool:

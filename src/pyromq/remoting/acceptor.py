@@ -1,6 +1,7 @@
 """From a listening socket to connections: accept, admit, find out what is spoken, hand over to the event loop."""
 
 import asyncio
+import errno
 import logging
 import socket
 from collections.abc import Mapping
@@ -11,7 +12,7 @@ from pyromq.remoting.address import Address, peer_address
 from pyromq.remoting.admission import Admission
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Endpoint, Handler, logger
-from pyromq.remoting.opening import Network, Opening, is_within
+from pyromq.remoting.opening import CLOSED, Network, Opening, is_within
 from pyromq.remoting.tls import ServerTls, TlsMode
 
 BACKLOG = 1024
@@ -167,7 +168,9 @@ class Acceptor:
 
     def _on_failed(self, opening: Opening, reason: str) -> None:
         self._endpoint.stats.handshakes_failed += 1
-        self._endpoint.complain(logging.INFO, "Connection from %s dropped: %s", opening.peer, reason)
+        # Whoever only looks whether the port is open, a broker at its own for example, does nothing wrong.
+        level = logging.DEBUG if reason == CLOSED else logging.INFO
+        self._endpoint.complain(level, "Connection from %s dropped: %s", opening.peer, reason)
         self._discard(opening)
 
     def _discard(self, opening: Opening) -> None:
@@ -178,7 +181,9 @@ class Acceptor:
 
 
 async def bind(host: str, port: int) -> socket.socket:
-    """A listening socket on one address. `::` serves IPv4 too, where the system can. Raises OSError."""
+    """A listening socket on one address. `::` serves IPv4 too, where the system can. Raises OSError, which names it."""
+    if not 0 <= port <= 65535:
+        raise OSError(errno.EINVAL, f"cannot listen on {Address(host, port)}: there is no such port")
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)  # noqa: S104 - only when asked for
     family, kind, protocol, _, address = found[0]

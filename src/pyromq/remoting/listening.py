@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from pyromq.remoting.acceptor import bind
 from pyromq.remoting.address import Address, peer_address
+from pyromq.remoting.opening import CLOSED
 from pyromq.remoting.tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
 logger = logging.getLogger("pyromq.remoting")
@@ -90,7 +91,8 @@ class Listener:
             handed_over = True
         except (OSError, TimeoutError) as error:
             self.refused += 1
-            logger.info("A connection was dropped: %s", error)
+            level = logging.DEBUG if str(error) == CLOSED else logging.INFO
+            logger.log(level, "A connection was dropped: %s", error)
         finally:
             if not handed_over:
                 sock.close()
@@ -107,7 +109,7 @@ async def _peek(sock: socket.socket) -> int:
         loop.remove_reader(sock.fileno())
     data = sock.recv(1, socket.MSG_PEEK)
     if not data:
-        raise ConnectionError("closed by the peer before its first byte")
+        raise ConnectionError(CLOSED)
     return data[0]
 
 

@@ -16,6 +16,7 @@ from pyromq.remoting.proxy import FIRST_BYTES, ProxyReader
 from pyromq.remoting.tls import HANDSHAKE_BYTE
 
 PEEK = 512
+CLOSED = "closed by the peer before its first byte"
 
 Network = IPv4Network | IPv6Network
 Ready = Callable[["Opening", bool], None]
@@ -56,7 +57,7 @@ class Opening:
         try:
             available = self.sock.recv(PEEK, socket.MSG_PEEK)
             if not available:
-                self._failed(self, "closed by the peer before its first byte")
+                self._failed(self, CLOSED)
             elif self._proxy is None and available[0] in FIRST_BYTES:
                 self._proxy = self._begin_proxy()
                 self._take_proxy(self._proxy, available)

@@ -105,14 +105,15 @@ class Retention:
             self._index.delete_before(begin) if self._index is not None else 0,
         )
         self._corrected_to = begin
-        log.info(
-            "the log begins at %d now: deleted %d log, %d queue and %d index files (%s)",
-            begin,
-            result.log_files,
-            result.queue_files,
-            result.index_files,
-            reason or "the log had been shortened",
-        )
+        if any(result[1:]):  # a new log got its first file otherwise
+            log.info(
+                "the log begins at %d now: deleted %d log, %d queue and %d index files (%s)",
+                begin,
+                result.log_files,
+                result.queue_files,
+                result.index_files,
+                reason or "the log had been shortened",
+            )
         return result
 
     def _reason(self) -> tuple[str, bool]:

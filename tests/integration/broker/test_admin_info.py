@@ -1,9 +1,13 @@
 """The broker about itself: runtime figures, statistics, settings, queue entries, cleaning on demand."""
 
+import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pyromq.broker.metrics import BrokerMetrics
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies import BrokerStatsData, ConsumeQueuePage, KVTable, SubscriptionGroupConfig, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -70,6 +74,21 @@ async def test_the_runtime_information_has_what_the_tools_read(tmp_path: Path) -
         assert float(info["commitLogDiskRatio"]) > 0
         assert info["brokerVersionDesc"] == "V5_3_3"
         assert info["brokerActive"] == "true"
+
+
+async def test_the_disk_ratio_is_that_of_df(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a disk where root keeps 100 of 1000 blocks for itself, 450 used ones are half of what others have."""
+    real = os.statvfs(tmp_path)
+    blocks = {"f_blocks": 1_000, "f_bfree": 550, "f_bavail": 450}
+    names = [name for name in dir(real) if name.startswith("f_") and name != "f_fsid"]
+    shown = SimpleNamespace(**{name: getattr(real, name) for name in names} | blocks)
+    monkeypatch.setattr(os, "statvfs", lambda _path: shown)
+    async with standalone(tmp_path, http_port="0") as (broker, peer):
+        info = await runtime(peer)
+        assert (info["commitLogDiskRatio"], info["consumeQueueDiskRatio"]) == ("0.5", "0.5")
+        page = BrokerMetrics(broker).page().decode()
+        (line,) = re.findall(r"^pyromq_disk_used_ratio\{.*$", page, re.MULTILINE)
+        assert line.endswith(" 0.5")
 
 
 async def test_statistics(tmp_path: Path) -> None:

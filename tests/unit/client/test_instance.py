@@ -539,6 +539,24 @@ async def test_consumer_ids() -> None:
 
 
 @asyncio_test
+async def test_a_broker_that_has_not_heard_of_a_new_group_is_nothing_to_warn_of(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    cluster = FakeCluster("a")
+    cluster.add_topic("T")
+    answers = cluster.brokers["a"].answers
+    instance = make(cluster)
+    answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda command: command.reply(
+        ResponseCode.SYSTEM_ERROR, remark="no consumer for this group, CG"
+    )
+    assert await instance.consumer_ids("T", "CG") is None
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    answers[RequestCode.GET_CONSUMER_LIST_BY_GROUP] = lambda command: command.reply(ResponseCode.NO_PERMISSION)
+    assert await instance.consumer_ids("T", "CG") is None
+    assert "NO_PERMISSION" in caplog.text
+
+
+@asyncio_test
 async def test_vip_channel() -> None:
     # P-87
     assert make(FakeCluster()).vip("10.0.0.1:10911") == "10.0.0.1:10911"

@@ -1,5 +1,6 @@
 """Retention: when it looks, what it deletes, what stays, and that readers keep what they hold."""
 
+import logging
 import os
 from datetime import datetime
 from pathlib import Path
@@ -70,6 +71,17 @@ class Store:
         queue = self.queues.get("T", 0)
         assert queue is not None
         return queue.min_offset
+
+
+def test_the_first_file_of_a_log_is_no_change_of_its_beginning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    store = Store(tmp_path, files=0)
+    assert store.run() == Cleaned()
+    store.files.extend()
+    assert store.run() == Cleaned()
+    assert not caplog.records, "nothing was shortened"
 
 
 def test_nothing_to_do_by_day(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQ
 from pyromq.protocol.versions import CURRENT, version_name
 from pyromq.remoting import Connection, Handler
 from pyromq.store import BrokerRole
+from pyromq.store.retention import used_ratio
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
@@ -152,8 +153,8 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "putLatency999": stats.put_latency_percentile(0.999),
         "commitLogMinOffset": store.min_physical_offset,
         "commitLogMaxOffset": store.max_physical_offset,
-        "commitLogDiskRatio": _disk_ratio(store.config.commit_log_dir),
-        "consumeQueueDiskRatio": _disk_ratio(store.config.store_path_root_dir),
+        "commitLogDiskRatio": used_ratio(_existing(store.config.commit_log_dir)),
+        "consumeQueueDiskRatio": used_ratio(store.config.store_path_root_dir),
         "commitLogDirCapacity": _capacity(store.config.commit_log_dir),
         "dispatchBehindBytes": store.dispatch_behind,
         "dispatchMaxBuffer": 0,
@@ -201,17 +202,12 @@ def _duration(millis: int) -> str:
     return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
 
 
-def _disk_ratio(path: Path) -> float:
-    space = _space(path)
-    return 1 - space.f_bavail / space.f_blocks if space.f_blocks else -1.0
-
-
 def _capacity(path: Path) -> str:
-    space = _space(path)
+    space = os.statvfs(_existing(path))
     total, free = space.f_blocks * space.f_frsize, space.f_bavail * space.f_frsize
     return f"Total : {total / 2**30:.1f} GiB, Free : {free / 2**30:.1f} GiB."
 
 
-def _space(path: Path) -> os.statvfs_result:
-    """Of the disk that holds the folder, or will: folders are made with the first message."""
-    return os.statvfs(path if path.exists() else path.parent)
+def _existing(path: Path) -> Path:
+    """On the disk that holds the folder, or will: folders are made with the first message."""
+    return path if path.exists() else path.parent

@@ -28,6 +28,8 @@ BROKER_FLOW_DELAY = 0.020
 SUSPEND = 15.0
 CALL_TIMEOUT = 30.0
 FLOW_LOG_EVERY = 1000
+HEARTBEAT_ON_ITS_WAY = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
+"""What a broker answers until a heartbeat has told it of a new member or subscription: nothing to warn of."""
 
 Dispatch = Callable[[MessageQueue, ProcessQueue, Sequence[ReceivedMessage]], None]
 OffsetMoved = Callable[[MessageQueue, ProcessQueue, int], Awaitable[None]]
@@ -119,7 +121,8 @@ class Pulling:
         except BrokerError as error:
             if error.code == ResponseCode.FLOW_CONTROL:
                 return offset, BROKER_FLOW_DELAY
-            log.warning("%s could not be pulled: %s", queue, error)
+            level = logging.INFO if error.code in HEARTBEAT_ON_ITS_WAY else logging.WARNING
+            log.log(level, "%s could not be pulled: %s", queue, error)
             return offset, self.config.pull_delay_on_error
         except PyroMQError as error:
             log.warning("%s could not be pulled: %s", queue, error)

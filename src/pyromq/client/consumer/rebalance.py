@@ -183,7 +183,7 @@ class Rebalance:
             return await self._apply(topic, queues, pulled)
         members = await self._instance.consumer_ids(topic, self._group)
         if not members:
-            log.warning("members of group %s are not known: queues of %s stay as they are", self._group, topic)
+            log.info("members of group %s are not known yet: queues of %s stay as they are", self._group, topic)
             return False
         try:
             mine = self._strategy.allocate(self._instance.client_id, sorted(queues), sorted(members))

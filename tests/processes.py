@@ -30,6 +30,8 @@ class Server:
     def __init__(self, command: str, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
         self.command = command
         self.arguments = list(arguments)
+        self.runner = [sys.executable]
+        """What runs `-m pyromq`."""
         self.facts: dict[str, object] = {}
         self.log: list[str] = []
         self._environ = dict(os.environ) | dict(environ or {})
@@ -62,7 +64,7 @@ class Server:
     def start(self) -> None:
         """Start and wait for the announcement; AssertionError with the log when there is none."""
         process = self._process = subprocess.Popen(
-            [sys.executable, "-m", "pyromq", self.command, *self.arguments, "--json"],
+            [*self.runner, "-m", "pyromq", self.command, *self.arguments, "--json"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -4,6 +4,7 @@ import random
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from pyromq.store import MessageStore
@@ -12,9 +13,9 @@ from tests.faults.storewriter import QUEUES, TOPICS, config
 ROOT = Path(__file__).parents[2]
 
 
-def live_and_die(home: Path, seed: int, lines: int) -> list[str]:
+def live_and_die(home: Path, seed: int, lines: int, runner: Sequence[str] = (sys.executable,)) -> list[str]:
     """Let a process write until it has said so many lines, kill it, and return all whole lines it said."""
-    command = [sys.executable, "-m", "tests.faults.storewriter", str(home), str(seed)]
+    command = [*runner, "-m", "tests.faults.storewriter", str(home), str(seed)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdout is not None
         said = []

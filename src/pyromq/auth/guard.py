@@ -139,15 +139,40 @@ class Guard:
             self.failures.take(host)
         raise Denied(NOT_KNOWN if key else NO_KEY, reason)
 
+    def may(self, name: str, need: Need, host: str) -> bool:
+        """Whether a user, who proved at some time who they are, is allowed something now."""
+        return self._is_free(name) or self._judged(name, need, self._access(), host) is Decision.ALLOW
+
+    def may_some(self, name: str, kind: str, actions: int, host: str) -> bool:
+        """Whether a user is allowed this on any resource of a kind."""
+        if self._is_free(name):
+            return True
+        rules, wanted = self._access().rules.get(name, NO_RULES), Action(actions)
+        return any(
+            entry.decision is Decision.ALLOW
+            and entry.resource.kind in (Kind.ANY, kind)
+            and bool(entry.actions & wanted)
+            and is_from(host, entry.sources)
+            for entry in (*rules.custom, *rules.default)
+        )
+
+    def _is_free(self, name: str) -> bool:
+        """Whether no rule binds a user; one who is not known any more is bound by all."""
+        user = self._access().users.get(name)
+        return user is not None and user.is_enabled and (user.is_super or not self._authorization)
+
+    def _judged(self, name: str, need: Need, access: Access, host: str) -> Decision | None:
+        entry = judge(access.rules.get(name, NO_RULES), Kind(need.kind), need.name, Action(need.actions), host)
+        return None if entry is None else entry.decision
+
     def _authorize(self, user: User, need: Need, access: Access, host: str) -> None:
         decision = (user.name, host, need)
         if decision in self._allowed:
             return
-        rules = access.rules.get(user.name, NO_RULES)
-        entry = judge(rules, Kind(need.kind), need.name, Action(need.actions), host)
-        if entry is None or entry.decision is Decision.DENY:
+        judged = self._judged(user.name, need, access, host)
+        if judged is not Decision.ALLOW:
             self.stats.unauthorized += 1
-            why = "no matched policies" if entry is None else "the decision is deny"
+            why = "no matched policies" if judged is None else "the decision is deny"
             raise Denied(f"User:{user.name} has no permission to access {need} from {host}, {why}.")
         if len(self._allowed) >= REMEMBERED:
             self._allowed.clear()

@@ -163,8 +163,13 @@ def recall_handle(request: Command, scene: Scene) -> Iterable[Need]:
     return (topic_need(handle.topic, PUB, scene),)
 
 
+def reply_topic(_request: Command, scene: Scene) -> Iterable[Need]:
+    """Pub on the cluster's reply topic"""
+    return (Need(TOPIC, names.reply_topic(scene.cluster), PUB),)
+
+
 def heartbeat(request: Command, scene: Scene) -> Iterable[Need]:
-    """Sub on the consumer groups and their topics"""
+    """Sub on the consumer groups and their topics; for producer groups, Pub on some topic"""
     for consumer in _body(request, HeartbeatData).consumer_data_set:
         yield Need(GROUP, consumer.group_name, SUB)
         for each in consumer.subscription_data_set:

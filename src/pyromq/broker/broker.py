@@ -51,6 +51,7 @@ from pyromq.broker.replication.members import Members
 from pyromq.broker.replication.slave import MasterLink
 from pyromq.broker.replication.takeover import take_over
 from pyromq.broker.replies import Replies
+from pyromq.broker.rights import Rights
 from pyromq.broker.routes import TopicRoutes
 from pyromq.broker.send import Sender
 from pyromq.broker.serving import guarded
@@ -142,7 +143,8 @@ class Broker:
         self.locks = QueueLocks(self.steady)
         self.stats = BrokerStats(clock)
         self.filters = Filters(config, clock)
-        self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock)
+        self.rights = Rights()
+        self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock, self.rights)
         self.timers = Timers()
         self.replicas = ReplicationPort(config, self.steady)
         self.day_totals = DayTotals(clock, self._message_totals)
@@ -210,6 +212,7 @@ class Broker:
             address=lambda: self.address,
         )
         self.gate = config.gate(config.config_dir / "auth", scene, self.clock)
+        self.rights.guard = self.gate.guard if self.gate is not None else None
         FilterProcesses.check(self.config)
         for table in (
             self.topics,
@@ -409,7 +412,7 @@ class Broker:
             self.stats,
             self.steady,
         )
-        requests = ConsumerRequests(config, self.topics, self.groups, self.consumers, self.offsets, self.locks, store)
+        requests = ConsumerRequests(config, self.topics, self.groups, self.heartbeats, self.offsets, self.locks, store)
         transactions = self._transaction_part()
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
         self.timer = timer
@@ -458,7 +461,8 @@ class Broker:
         halves.load()
         self.followers[HALF] = halves.arrived
         self.transactions = Transactions(config, store, halves, self.sender, self.durability, clock)
-        self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock)
+        self.transactions.check_group = self.heartbeats.check_group
+        self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock, self.rights)
         self.timers.every(CHECK_TICK, self.check_back.tick)
         if self.acting is not None:
             away = HalvesAway(halves, store, self.escape, clock)

@@ -10,6 +10,7 @@ from pyromq.broker.clients import Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.halfmessages import DISCARDED, HALF, Half, HalfMessages
 from pyromq.broker.parked import copy_of, read_parked, real_place
+from pyromq.broker.rights import Rights
 from pyromq.broker.topics import Topics
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -37,6 +38,7 @@ class CheckBack:
         producers: Producers,
         halves: HalfMessages,
         clock: Callable[[], int],
+        rights: Rights | None = None,
     ) -> None:
         self._config = config
         self._store = store
@@ -44,6 +46,7 @@ class CheckBack:
         self._producers = producers
         self._halves = halves
         self._clock = clock
+        self._rights = rights or Rights()
         self.sent = 0
         self.given_up = 0
 
@@ -83,11 +86,17 @@ class CheckBack:
             self.given_up += 1
 
     def _ask(self, summary: RecordSummary, record: memoryview) -> None:
-        """Any live producer of the group will do; with none, the next round asks again."""
+        """Any live producer of the group that may send to the topic will do; with none, the next round asks again."""
         properties = decode_properties(summary.properties)
         place = real_place(properties)
-        connection = self._producers.pick(properties.get(Property.PRODUCER_GROUP, ""))
-        if place is None or connection is None:
+        if place is None:
+            return
+        rights, topic = self._rights, place[0]
+        connection = self._producers.pick(
+            properties.get(Property.PRODUCER_GROUP, ""),
+            lambda client: rights.may_send(client.user, client.connection.peer.host, topic),
+        )
+        if connection is None:
             return
         unique = properties.get(Property.UNIQ_KEY)
         header = CheckTransactionStateHeader(

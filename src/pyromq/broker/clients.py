@@ -36,11 +36,13 @@ class Client:
     language: Language | None
     version: int
     last_seen: int
+    user: str = ""
+    """Who signed its heartbeat, where that is checked."""
 
     @property
     def party(self) -> str:
         """Who answers for what the client takes up."""
-        return self.connection.peer.host
+        return self.user or self.connection.peer.host
 
 
 @dataclass(slots=True)
@@ -302,8 +304,14 @@ class Producers:
         """The connection of a client, by its id: where replies and check-backs go."""
         return self._by_client_id.get(client_id)
 
-    def pick(self, group: str) -> Connection | None:
+    def holder(self, group: str) -> str:
+        """The user whom a group belongs to: that of the client which is in it for longest. Empty when nobody is."""
+        members = self._groups.get(group)
+        return next(iter(members.values())).user if members else ""
+
+    def pick(self, group: str, may: Callable[[Client], bool] = lambda _client: True) -> Connection | None:
         """Some open connection of the group, in turn; one that does not keep up with reading only if all are so."""
-        connections = [connection for connection in self._groups.get(group, ()) if connection.is_open]
+        members = self._groups.get(group, {})
+        connections = [connection for connection, client in members.items() if connection.is_open and may(client)]
         ready = [connection for connection in connections if not connection.writing_paused] or connections
         return ready[next(self._turn) % len(ready)] if ready else None

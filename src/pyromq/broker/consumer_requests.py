@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator
 
-from pyromq.broker.clients import Consumers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.groups import Groups
+from pyromq.broker.heartbeats import Heartbeats
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.topics import MAX_QUEUES, Topics
@@ -31,7 +31,7 @@ class ConsumerRequests:
         config: BrokerConfig,
         topics: Topics,
         groups: Groups,
-        consumers: Consumers,
+        heartbeats: Heartbeats,
         offsets: ConsumerOffsets,
         locks: QueueLocks,
         store: MessageStore,
@@ -39,7 +39,8 @@ class ConsumerRequests:
         self._config = config
         self._topics = topics
         self._groups = groups
-        self._consumers = consumers
+        self._heartbeats = heartbeats
+        self._consumers = heartbeats.consumers
         self._offsets = offsets
         self._locks = locks
         self._store = store
@@ -89,6 +90,7 @@ class ConsumerRequests:
 
     def _lock(self, request: Command, _connection: Connection) -> Command:
         body = LockBatchRequest.of_request(request.body)
+        self._heartbeats.check_client_id(body.client_id, request)
         queues = self._there(body.mq_set) if body.consumer_group in self._groups else ()
         held = self._locks.lock(body.consumer_group, body.client_id, queues)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
@@ -103,5 +105,6 @@ class ConsumerRequests:
 
     def _unlock(self, request: Command, _connection: Connection) -> Command:
         body = UnlockBatchRequest.of_request(request.body)
+        self._heartbeats.check_client_id(body.client_id, request)
         self._locks.unlock(body.consumer_group, body.client_id, body.mq_set)
         return request.reply()

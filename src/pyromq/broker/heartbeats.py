@@ -8,13 +8,15 @@ from collections.abc import Callable
 
 from pyromq.broker.clients import Client, ConsumerGroup, Consumers, Producers
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.errors import Refused
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
+from pyromq.broker.rights import ClientIds, Rights
 from pyromq.broker.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies import CheckClientBody, ConsumerData, HeartbeatData, MessageModel
-from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
     HeartBeatResponseHeader,
@@ -36,12 +38,15 @@ class Heartbeats:
         groups: Groups,
         filters: Filters,
         clock: Callable[[], int],
+        rights: Rights | None = None,
     ) -> None:
         self._config = config
         self._topics = topics
         self._groups = groups
         self._filters = filters
         self._clock = clock
+        self._rights = rights or Rights()
+        self.client_ids = ClientIds()
         self.consumers = Consumers(clock, self._group_changed)
         self.producers = Producers(clock, max_groups=config.max_groups)
 
@@ -57,6 +62,7 @@ class Heartbeats:
         """A connection ended: whoever was behind it is gone."""
         self.consumers.connection_closed(connection)
         self.producers.connection_closed(connection)
+        self.client_ids.release(connection)
 
     def drop_silent(self) -> None:
         """Close the connections of clients that stopped sending heartbeats."""
@@ -67,6 +73,7 @@ class Heartbeats:
 
     def _heartbeat(self, request: Command, connection: Connection) -> Command:
         data = HeartbeatData.of_request(request.body)
+        self.client_ids.claim(data.client_id, self._rights.user_of(request), connection)
         changed = data.heartbeat_fingerprint == 0
         failure: PyroMQError | None = None
         for consumer in data.consumer_data_set:
@@ -77,7 +84,7 @@ class Heartbeats:
         for producer in data.producer_data_set:
             try:
                 names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
-                self.producers.register(producer.group_name, self._client(data, request, connection))
+                self._register_producer(producer.group_name, self._client(data, request, connection))
             except PyroMQError as error:
                 failure = error
         if failure is not None:
@@ -108,8 +115,30 @@ class Heartbeats:
             without_subscriptions=data.without_sub,
         )
 
+    def check_client_id(self, client_id: str, request: Command) -> None:
+        """Raise Refused when a client id belongs to another user than the one who asks."""
+        self.client_ids.check(client_id, self._rights.user_of(request))
+
+    def check_group(self, group: str, request: Command, connection: Connection) -> None:
+        """Raise Refused when a producer group belongs to another user than the one who asks."""
+        user, holder = self._rights.user_of(request), self.producers.holder(group)
+        if holder and not self._rights.may_produce(user, connection.peer.host, group, holder):
+            raise Refused(ResponseCode.NO_PERMISSION, f"producer group {group} belongs to a client of another user")
+
+    def _register_producer(self, group: str, client: Client) -> None:
+        host = client.connection.peer.host
+        if not self._rights.may_produce(client.user, host, group, self.producers.holder(group)):
+            raise Refused(
+                ResponseCode.NO_PERMISSION,
+                f"User:{client.user} may have no producer in group {group}: that needs Pub on some topic and, while a "
+                f"client of another user is in the group, Pub on Group:{group}",
+            )
+        self.producers.register(group, client)
+
     def _client(self, data: HeartbeatData, request: Command, connection: Connection) -> Client:
-        return Client(connection, data.client_id, request.language, request.version, self._clock())
+        return Client(
+            connection, data.client_id, request.language, request.version, self._clock(), self._rights.user_of(request)
+        )
 
     def _unregister(self, request: Command, connection: Connection) -> Command:
         header = request.header(UnregisterClientHeader)

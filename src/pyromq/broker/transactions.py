@@ -67,6 +67,8 @@ class Transactions:
         self._clock = clock
         self.committed: Counter[str] = Counter()
         self.rolled_back: Counter[str] = Counter()
+        self.check_group: Callable[[str, Command, Connection], None] = lambda _group, _request, _connection: None
+        """Raises Refused when the group belongs to another user than the one who asks."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -108,8 +110,9 @@ class Transactions:
         except MessageError as error:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
 
-    def _end(self, request: Command, _connection: Connection) -> Answer | asyncio.Future[Answer]:
+    def _end(self, request: Command, connection: Connection) -> Answer | asyncio.Future[Answer]:
         header = request.header(EndTransactionHeader)
+        self.check_group(header.producer_group, request, connection)
         if self._store.role is BrokerRole.SLAVE:
             raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: tell its master")
         if header.commit_or_rollback not in (sysflag.COMMIT, sysflag.ROLLBACK):

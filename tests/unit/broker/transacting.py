@@ -1,12 +1,13 @@
 """A store with transactions on it, a clock turned by hand, and producers that only take notes."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
 from pyromq.broker.checkback import CheckBack
-from pyromq.broker.clients import Producers
+from pyromq.broker.clients import Client, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.halfmessages import DISCARDED, HALF, OP, HalfMessages
@@ -38,7 +39,7 @@ class NotedProducers(Producers):
         self.groups = groups
         self.checks: list[tuple[CheckTransactionStateHeader, ReceivedMessage]] = []
 
-    def pick(self, group: str) -> Connection | None:
+    def pick(self, group: str, _may: Callable[[Client], bool] = lambda _client: True) -> Connection | None:
         return cast("Connection", self) if group in self.groups else None
 
     def send(self, command: Command) -> bool:

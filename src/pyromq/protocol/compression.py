@@ -23,6 +23,10 @@ _ZSTD_PIECE: Final = 256
 _LZ4_CHUNK: Final = 64 * 1024
 
 
+class InflatedSizeError(MessageError):
+    """A body that is larger than allowed once it is inflated."""
+
+
 class CompressionType(IntEnum):
     """Numbers as in bits 8 to 10 of the system flag."""
 
@@ -80,7 +84,7 @@ def decompress(body: bytes | memoryview, sys_flag: int, *, limit: int = MAX_INFL
     except (zlib.error, zstandard.ZstdError, RuntimeError, EOFError, ValueError) as error:
         raise MessageError(f"broken {kind.name} body of {len(body)} bytes: {error}") from None
     if len(inflated) > limit:
-        raise MessageError(f"{kind.name} body of {len(body)} bytes inflates to more than {limit} bytes")
+        raise InflatedSizeError(f"{kind.name} body of {len(body)} bytes inflates to more than {limit} bytes")
     return bytes(inflated)
 
 

@@ -186,7 +186,8 @@ class ReceivedMessage(Message):
     """A message as it is stored: what was sent, where and when it was born and stored, and its places in the log.
 
     `body` is the text that was sent (inflated unless asked otherwise); `store_size` and `body_crc` are those of the
-    stored form. `broker_name` is filled in by whoever knows which broker answered.
+    stored form. `broker_name` is filled in by whoever knows which broker answered. `fault` says in words what is wrong
+    with a record that is damaged; its body is then as it was found, compressed if it was.
     """
 
     __slots__ = (
@@ -194,6 +195,7 @@ class ReceivedMessage(Message):
         "born_host",
         "born_timestamp",
         "broker_name",
+        "fault",
         "physical_offset",
         "prepared_transaction_offset",
         "queue_id",
@@ -225,6 +227,7 @@ class ReceivedMessage(Message):
         prepared_transaction_offset: int = 0,
         body_crc: int = 0,
         store_size: int = 0,
+        fault: str | None = None,
     ) -> None:
         # The parent's constructor is for users: it checks and encodes what a record holds already.
         self.topic = topic
@@ -247,6 +250,12 @@ class ReceivedMessage(Message):
         self.prepared_transaction_offset = prepared_transaction_offset
         self.body_crc = body_crc
         self.store_size = store_size
+        self.fault = fault
+
+    @property
+    def damaged(self) -> bool:
+        """Whether the record could not be read as it was sent; `fault` says why."""
+        return self.fault is not None
 
     @property
     def offset_message_id(self) -> str:
@@ -266,5 +275,6 @@ class ReceivedMessage(Message):
     def __repr__(self) -> str:
         return (
             f"ReceivedMessage({self.topic!r}, queue {self.queue_id}, offset {self.queue_offset}, "
-            f"id {self.message_id}, {len(self.body)} bytes, properties={self.properties!r})"
+            f"id {self.message_id}, {len(self.body)} bytes, properties={self.properties!r}"
+            f"{f', damaged: {self.fault}' if self.fault else ''})"
         )

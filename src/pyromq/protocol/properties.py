@@ -82,6 +82,8 @@ class Property:
     DLQ_ORIGIN_TOPIC: Final = "DLQ_ORIGIN_TOPIC"
     DLQ_ORIGIN_MESSAGE_ID: Final = "DLQ_ORIGIN_MESSAGE_ID"
     CRC32: Final = "__CRC32#"
+    FAULT: Final = "PYROMQ_FAULT"
+    """On the copy of a damaged message (a retry, a dead letter): what was wrong with the record it was made from."""
     TRANSIENT_TOPIC_SYS_FLAG: Final = "__RMQ.TRANSIENT.TOPIC_SYS_FLAG"
     TRANSIENT_GROUP_SYS_FLAG: Final = "__RMQ.TRANSIENT.GROUP_SYS_FLAG"
 
@@ -99,6 +101,7 @@ _FREE = {
     Property.TRACE_CONTEXT,
     Property.TRANSIENT_TOPIC_SYS_FLAG,
     Property.TRANSIENT_GROUP_SYS_FLAG,
+    Property.FAULT,
 }
 
 RESERVED: Final[frozenset[str]] = frozenset(

@@ -216,7 +216,7 @@ def decode_record(
     size, _ = _HEAD.unpack_from(buf, offset)
     if not MIN_SIZE <= size <= len(buf) - offset:
         raise RecordError(f"record at {offset} claims {size} bytes of {len(buf) - offset} left")
-    return _decode(bytes(buf[offset : offset + size]), 0, decompress, check_crc, max_body)
+    return decode_at(bytes(buf[offset : offset + size]), 0, decompress, check_crc, max_body)
 
 
 def decode_records(buf: Buffer, *, decompress: bool = True, check_crc: bool = False) -> list[ReceivedMessage]:
@@ -229,7 +229,7 @@ def decode_records(buf: Buffer, *, decompress: bool = True, check_crc: bool = Fa
     offset, budget = 0, MAX_INFLATED_RECORDS
     try:
         while offset < len(data):
-            message = _decode(data, offset, decompress, check_crc, min(MAX_INFLATED, budget))
+            message = decode_at(data, offset, decompress, check_crc, min(MAX_INFLATED, budget))
             offset += message.store_size
             # Bodies that were not inflated cost no more than the buffer itself, which its owner has bounded.
             budget -= max(len(message.body) - message.store_size, 0)
@@ -244,7 +244,7 @@ def decode_records(buf: Buffer, *, decompress: bool = True, check_crc: bool = Fa
 
 def peek_record(buf: Buffer, offset: int) -> RecordSummary:
     """What the store needs of the record at `offset`. Raises RecordError when it is no whole record."""
-    fields, body_start, body_end, topic_start, topic_end = _locate(buf, offset, len(buf))
+    fields, body_start, body_end, topic_start, topic_end = locate_record(buf, offset, len(buf))
     (size, magic, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
      born_timestamp, born_host, store_timestamp, store_host, reconsume_times, prepared, _) = fields  # fmt: skip
     return RecordSummary(
@@ -280,8 +280,11 @@ def check_record(
     return record
 
 
-def _locate(buf: Buffer, offset: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int]:
-    """The fixed fields and where body and topic begin and end; the properties take the rest, after their length."""
+def locate_record(buf: Buffer, offset: int, limit: int) -> tuple[tuple[Any, ...], int, int, int, int]:
+    """The fixed fields and where body and topic begin and end; the properties take the rest, after their length.
+
+    Raises RecordError when it is no whole record.
+    """
     left = limit - offset
     if offset < 0 or left < MIN_SIZE:
         raise RecordError(f"no record at {offset}: {left} bytes left, a record has {MIN_SIZE} or more")
@@ -316,8 +319,14 @@ def _locate(buf: Buffer, offset: int, limit: int) -> tuple[tuple[Any, ...], int,
     return fields, body_start, body_end, topic_start, topic_end
 
 
-def _decode(data: bytes, offset: int, inflate: bool, check_crc: bool, max_body: int) -> ReceivedMessage:
-    fields, body_start, body_end, topic_start, topic_end = _locate(data, offset, len(data))
+def decode_at(
+    data: bytes, offset: int, inflate: bool, check_crc: bool, max_body: int, exact_text: bool = False
+) -> ReceivedMessage:
+    """The record at `offset`, which may reach to the end of `data`; positional, for those who decode many.
+
+    `exact_text` minds properties that are not UTF-8, which otherwise are read as far as they go. Raises MessageError.
+    """
+    fields, body_start, body_end, topic_start, topic_end = locate_record(data, offset, len(data))
     (size, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
      born_timestamp, born_host, store_timestamp, store_host, reconsume_times, prepared, _) = fields  # fmt: skip
     body = data[body_start:body_end]
@@ -326,10 +335,16 @@ def _decode(data: bytes, offset: int, inflate: bool, check_crc: bool, max_body: 
     if inflate and sys_flag & sysflag.COMPRESSED:
         body = decompress(body, sys_flag, limit=max_body)
         sys_flag &= ~sysflag.COMPRESSED
+    properties: bytes | str = data[topic_end + 2 : offset + size]
+    if exact_text:
+        try:
+            properties = str(properties, "utf-8")  # type: ignore[arg-type]  # bytes until here
+        except UnicodeDecodeError:
+            raise RecordError(f"properties of the record at {offset} are not UTF-8", size=size) from None
     return ReceivedMessage(
         _topic(data, topic_start, topic_end, size),
         body,
-        decode_properties(data[topic_end + 2 : offset + size]),
+        decode_properties(properties),
         flag=flag,
         queue_id=queue_id,
         queue_offset=queue_offset,

@@ -54,7 +54,7 @@ messages = st.builds(
     ReceivedMessage,
     topics,
     st.binary(max_size=300),
-    property_maps,
+    property_maps.filter(lambda properties: "__CRC32#" not in properties),
     flag=i32,
     queue_id=i32,
     queue_offset=i64,
@@ -102,6 +102,7 @@ def test_v1_record() -> None:
         "prepared_transaction_offset": 0,
         "body_crc": 1774740973,
         "store_size": 176,
+        "fault": None,
     }
     assert message.offset_message_id == "0A00000100002A9F000000000001E240"
     assert message.message_id == "0A00000910E118B4AAC2000000010000"

@@ -17,7 +17,7 @@ from pyromq.client.environment import environment_options
 from pyromq.client.errors import ClientError
 from pyromq.client.faults import CURRENT_TABLE, AvoidanceTable
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.compression import CompressionType
+from pyromq.protocol.compression import MAX_INFLATED, CompressionType
 from pyromq.protocol.language import Language
 from pyromq.remoting import ClientTls, RequestHook, SocksProxy
 
@@ -76,6 +76,8 @@ class ClientConfig:
     trace_batch_size: int = 10
     decode_body: bool = True
     decompress_body: bool = True
+    max_body_size: int = MAX_INFLATED
+    """Largest body that is inflated; a larger one counts as damaged and stays as it is."""
     vip_channel: bool = False
     heartbeat_v2: bool = False
     heartbeat_on_connect: bool = True
@@ -139,6 +141,7 @@ class ClientConfig:
         """Raise ClientError for a value that cannot work."""
         for name in ("poll_name_server_interval", "heartbeat_interval", "persist_offset_interval", "api_timeout"):
             _above_zero(name, getattr(self, name))
+        _above_zero("max_body_size", self.max_body_size)
         if (self.access_key is None) != (self.secret_key is None):
             raise ClientError("access_key and secret_key belong together; only one of them is set")
 

@@ -27,7 +27,7 @@ from pyromq.protocol.headers import (
 )
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import Property
-from pyromq.protocol.record import decode_record
+from pyromq.protocol.salvage import salvage_record
 from pyromq.remoting import Connection, Handler
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Inbound:
 
     def check_transaction_state(self, command: Command, connection: Connection) -> None:
         header = command.header(CheckTransactionStateHeader)
-        message = decode_record(command.body)
+        message = salvage_record(command.body)
         message.broker_name = header.bname or ""
         self._strip_namespace(message)
         message.transaction_id = message.unique_id or message.transaction_id
@@ -118,7 +118,7 @@ class Inbound:
         consumer = self._host.consumers.get(header.consumer_group)
         if consumer is None:
             return self._unknown_group(command, header.consumer_group)
-        message = decode_record(command.body)
+        message = salvage_record(command.body)
         message.broker_name = header.broker_name or ""
         self._strip_namespace(message)
         result = await consumer.consume_directly(message, header.broker_name)

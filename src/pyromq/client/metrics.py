@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from prometheus_client import REGISTRY, CollectorRegistry, Histogram
+from prometheus_client import REGISTRY, CollectorRegistry, Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from pyromq.client.consumer.damage import DamageContext
 from pyromq.client.consumer.hooks import ConsumeHookContext
 from pyromq.client.errors import ClientError
 from pyromq.client.hooks import SendContext
@@ -56,6 +57,12 @@ class ClientMetrics:
             buckets=PROCESS_BUCKETS,
             registry=registry,
         )
+        self._damaged = Counter(
+            "rocketmq_damaged_messages",
+            "Messages that could not be read as they were sent, by what became of them.",
+            (*consumer, "action"),
+            registry=registry,
+        )
         self._cached = _Cached()
         registry.register(self._cached)
 
@@ -63,6 +70,7 @@ class ClientMetrics:
         """Measure a producer or push consumer. Raises ClientError for anything else."""
         if hasattr(client, "consume_hooks"):
             client.consume_hooks.append(_Consumption(self, client))
+            client.damage_hooks.append(_Damaged(self, client))
             self._cached.consumers.append(client)
         elif hasattr(client, "send_hooks"):
             client.send_hooks.append(_Sends(self, client))
@@ -77,6 +85,22 @@ class ClientMetrics:
 
     def processed(self, topic: str, group: str, client_id: str, seconds: float, *, success: bool) -> None:
         self._processing.labels(topic, group, client_id, _OUTCOME[success]).observe(seconds * 1000)
+
+    def damaged(self, topic: str, group: str, client_id: str, action: str) -> None:
+        self._damaged.labels(topic, group, client_id, action).inc()
+
+
+class _Damaged:
+    """A damage hook."""
+
+    name = "metrics"
+
+    def __init__(self, metrics: ClientMetrics, consumer: Any) -> None:
+        self._metrics = metrics
+        self._consumer = consumer
+
+    def damaged(self, context: DamageContext) -> None:
+        self._metrics.damaged(context.queue.topic, context.group, self._consumer.client_id, context.action)
 
 
 class _Sends:

@@ -33,7 +33,7 @@ from pyromq.protocol.headers import (
 from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import check_topic, is_system_topic
-from pyromq.protocol.record import decode_record, decode_records
+from pyromq.protocol.salvage import salvage_record, salvage_records
 from pyromq.remoting import RemotingError
 
 log = logging.getLogger(__name__)
@@ -223,7 +223,7 @@ class Queries:
                 if response.code != ResponseCode.QUERY_NOT_FOUND:
                     log.warning("broker %s: query answered %d %s", address, response.code, response.remark)
                 return []
-            messages = decode_records(response.body)
+            messages = salvage_records(response.body, max_body=self._instance.config.max_body_size).messages
         except (RemotingError, ProtocolError) as error:
             log.warning("broker %s cannot be queried: %s", address, error)
             return []
@@ -239,7 +239,7 @@ class Queries:
         response = await self._instance.invoke(
             address, Command.request(RequestCode.VIEW_MESSAGE_BY_ID, header), seconds
         )
-        return self._to_user(decode_record(response.body))
+        return self._to_user(salvage_record(response.body, max_body=self._instance.config.max_body_size))
 
     async def _create_on(self, broker: BrokerData, header: UpdateAndCreateTopicHeader) -> ClientError | None:
         command_code = RequestCode.UPDATE_AND_CREATE_TOPIC

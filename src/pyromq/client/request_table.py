@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyromq.client.clock import Clock
 from pyromq.client.errors import ClientError, RequestTimeout, TooManyRequestsError
 from pyromq.protocol.compression import decompress
-from pyromq.protocol.errors import HeaderError
+from pyromq.protocol.errors import HeaderError, MessageError
 from pyromq.protocol.headers import PushReplyMessageToClientHeader
 from pyromq.protocol.message import Host, ReceivedMessage
 from pyromq.protocol.properties import Property, decode_properties
@@ -70,7 +70,13 @@ class RequestTable:
         """Hand a reply to whoever waits for it; one that nobody waits for is logged. Raises ProtocolError."""
         properties = decode_properties(header.properties or "")
         if header.sys_flag & COMPRESSED:
-            body = decompress(body, header.sys_flag, limit=MAX_REPLY_BODY)
+            try:
+                body = decompress(body, header.sys_flag, limit=MAX_REPLY_BODY)
+            except MessageError as error:  # whoever waits is better off with this than with a time-out
+                self._fail(properties.get(Property.CORRELATION_ID, ""), f"its reply is damaged: {error}")
+                raise
+        # Before it is taken from those that wait, or what cannot be read would leave the request waiting for ever.
+        born_host, store_host = _host(header.born_host), _host(header.store_host)
         properties[Property.ARRIVE_TIME] = str(self._clock.millis())
         correlation_id = properties.get(Property.CORRELATION_ID, "")
         pending = self._pending.pop(correlation_id, None)
@@ -88,13 +94,18 @@ class RequestTable:
                 queue_id=header.queue_id,
                 sys_flag=header.sys_flag & ~COMPRESSED,
                 born_timestamp=header.born_timestamp,
-                born_host=_host(header.born_host),
+                born_host=born_host,
                 store_timestamp=header.store_timestamp,
-                store_host=_host(header.store_host),
+                store_host=store_host,
                 reconsume_times=header.reconsume_times or 0,
             ),
             None,
         )
+
+    def _fail(self, correlation_id: str, reason: str) -> None:
+        pending = self._pending.pop(correlation_id, None)
+        if pending is not None:
+            pending.finish(None, ClientError(f"request {correlation_id} was answered, but {reason}"))
 
     async def sweep(self) -> None:
         """Fail every request whose time is over."""

@@ -64,6 +64,7 @@ class DeadLetter:
                 "queueOffset": message.queue_offset,
                 "flag": message.flag,
                 "properties": dict(sorted(message.properties.items())),
+                **({"fault": message.fault} if message.fault else {}),
                 "body": base64.b64encode(message.body).decode(),
             }
         )
@@ -79,6 +80,8 @@ def revived(letter: DeadLetter, topic: str | None = None) -> Message:
     message.properties.update(
         {name: value for name, value in old.properties.items() if name in _KEPT or name not in RESERVED}
     )
+    if old.fault:
+        message.properties[Property.FAULT] = old.fault
     if topic is None and letter.origin_topic is not None:
         # By this a consumer knows which topic the message is of.
         message.properties[Property.RETRY_TOPIC] = letter.origin_topic

@@ -5,6 +5,7 @@ from typing import Any
 
 from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PullConfig
+from pyromq.client.consumer.damage import DamageHook
 from pyromq.client.consumer.fetching import PullResult
 from pyromq.client.consumer.hooks import FilterHook
 from pyromq.client.consumer.plain import PLAIN_BATCH
@@ -37,6 +38,11 @@ class PullConsumer(BlockingConsumer):
     @property
     def config(self) -> PullConfig:
         return self._consumer.config
+
+    @property
+    def damage_hooks(self) -> list[DamageHook]:
+        """Append hooks before `start`."""
+        return self._consumer.damage_hooks
 
     @property
     def filter_hooks(self) -> list[FilterHook]:

@@ -5,6 +5,7 @@ from typing import Any, TypeVar, overload
 
 from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.damage import DamageHook
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
 from pyromq.client.consumer.listener import ListenerFunction
 from pyromq.client.consumer.ownership import QueueListener
@@ -49,6 +50,11 @@ class PushConsumer(BlockingConsumer):
     def cached(self) -> dict[str, tuple[int, int]]:
         """Messages that are held and not consumed yet, and their bytes, by topic."""
         return self._consumer.cached()
+
+    @property
+    def damage_hooks(self) -> list[DamageHook]:
+        """Append hooks before `start`."""
+        return self._consumer.damage_hooks
 
     @property
     def filter_hooks(self) -> list[FilterHook]:

@@ -14,9 +14,11 @@ from typing import Self
 from pyromq.client import registry
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.config import ConsumerConfig
+from pyromq.client.consumer.damage import Damage, DamageHook, OnDamaged
 from pyromq.client.consumer.fetching import Fetcher
 from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets
+from pyromq.client.consumer.retry import Retry
 from pyromq.client.consumer.starting import StartOffsets, consume_time
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import (
@@ -58,6 +60,8 @@ class Consumer(QueryMethods):
         self._clock = clock
         self._transport = transport
         self._subscriptions = Subscriptions()
+        self.damage_hooks: list[DamageHook] = []
+        """Told of every record that cannot be read as it was sent; append before `start`."""
 
     # -- life
 
@@ -185,6 +189,9 @@ class Consumer(QueryMethods):
         self._starts = StartOffsets(
             config.consume_from, consume_time(config.consume_timestamp, clock), self._offsets, self._queries
         )
+
+    def _damage(self, retry: Retry) -> Damage:
+        return Damage(self._wire_group, OnDamaged(self._common.on_damaged), retry, self.damage_hooks)
 
     def _default_offsets(self) -> OffsetStore:
         instance = self._instance

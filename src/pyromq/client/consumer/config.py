@@ -7,6 +7,7 @@ from typing import Any
 
 from pyromq.client.config import KIB, MIB, ClientConfig
 from pyromq.client.consumer.allocation import AllocationStrategy, Average
+from pyromq.client.consumer.damage import OnDamaged
 from pyromq.client.consumer.flow import QueueLimits, TopicLimits
 from pyromq.client.consumer.offsets import OffsetStore
 from pyromq.client.errors import ClientError
@@ -34,6 +35,8 @@ class ConsumerConfig(ClientConfig):
     """A queue not pulled for so long is given up and taken again."""
     close_timeout: float = 5.0
     """How long closing waits for what is being consumed."""
+    on_damaged: OnDamaged | str = OnDamaged.DEAD_LETTER
+    """What becomes of a record that cannot be read as it was sent: `dead-letter`, `deliver` or `skip`."""
 
     def check(self) -> None:
         ClientConfig.check(self)
@@ -44,6 +47,9 @@ class ConsumerConfig(ClientConfig):
             raise ClientError(f"model {self.model!r} is neither CLUSTERING nor BROADCASTING")
         if self.consume_from not in list(ConsumeFromWhere) or self.consume_from == ConsumeFromWhere.UNKNOWN:
             raise ClientError(f"consume_from {self.consume_from!r} is none of {', '.join(ConsumeFromWhere)}")
+
+        if self.on_damaged not in list(OnDamaged):
+            raise ClientError(f"on_damaged {self.on_damaged!r} is none of {', '.join(OnDamaged)}")
 
     @property
     def clustering(self) -> bool:

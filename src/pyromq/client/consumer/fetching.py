@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pyromq.client.consumer.classfilters import ClassFilters
+from pyromq.client.consumer.damage import Damage
 from pyromq.client.consumer.hooks import FilterContext, FilterHook
 from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
@@ -17,8 +18,9 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.names import is_lmq
 from pyromq.protocol.properties import Property
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.salvage import salvage_records
 from pyromq.protocol.versions import V4_1_0_SNAPSHOT
 
 log = logging.getLogger(__name__)
@@ -97,6 +99,8 @@ class Fetcher:
         """Addresses of brokers that know no lite pulls, as those before 5.0."""
         self.filter_hooks: list[FilterHook] = []
         self.class_filters: ClassFilters | None = None
+        self.damage: Damage | None = None
+        """Sets damaged messages aside; without it they are given out like the others."""
 
     async def fetch(self, request: PullRequest) -> PullResult:
         """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
@@ -112,7 +116,7 @@ class Fetcher:
             if request.subscription.class_filter_mode and self.class_filters is not None:
                 self.class_filters.failed(request.queue.topic, address)
             raise BrokerError(response.code, response.remark, broker=broker, request=_code(lite).name)
-        return self._result(request, status, response)
+        return await self._result(request, status, response)
 
     async def _call(self, request: PullRequest, broker: str, address: str, flags: int, *, lite: bool) -> Command:
         queue = request.queue
@@ -166,7 +170,7 @@ class Fetcher:
             return broker, await self.class_filters.choose(queue.topic, found.address), flags
         return broker, found.address, flags
 
-    def _result(self, request: PullRequest, status: PullStatus, response: Command) -> PullResult:
+    async def _result(self, request: PullRequest, status: PullStatus, response: Command) -> PullResult:
         answer = response.header(PullMessageResponseHeader)
         self._suggested[request.queue] = answer.suggest_which_broker_id
         result = PullResult(
@@ -176,14 +180,35 @@ class Fetcher:
             max_offset=answer.max_offset,
         )
         if status is PullStatus.FOUND:
-            messages = decode_records(response.body, decompress=self._instance.config.decompress_body)
-            if answer.offset_delta:
-                for message in messages:
-                    message.queue_offset += answer.offset_delta
-            # A batch that was unwrapped may begin before the offset asked for.
-            fresh = [message for message in messages if message.queue_offset >= request.offset]
-            result.messages = self._complete(request, fresh, answer)
+            config = self._instance.config
+            found = salvage_records(
+                response.body,
+                inflate=config.decompress_body,
+                max_body=config.max_body_size,
+                low=request.offset,
+                # Records of a light queue carry the offsets of the queue that they were sent to.
+                high=None if is_lmq(request.queue.topic) else answer.next_begin_offset,
+                delta=answer.offset_delta or 0,
+            )
+            if not found.complete:
+                result.next_offset = found.messages[-1].queue_offset + 1
+            result.messages = self._complete(request, await self._sound(request, found.messages, result), answer)
+        if self.damage is not None and (lost := answer.left_out()):
+            self.damage.left_out(request.queue, lost)
         return result
+
+    async def _sound(
+        self, request: PullRequest, messages: list[ReceivedMessage], result: PullResult
+    ) -> list[ReceivedMessage]:
+        """What is left when damaged messages are set aside. Raises ClientError when the first one cannot be now."""
+        if self.damage is None or not any(message.fault for message in messages):
+            return messages
+        wanted, waiting = await self.damage.sorted_out(request.queue, keep_wanted(request.subscription, messages))
+        if waiting is not None:
+            if not wanted:
+                raise ClientError(f"the damaged message {waiting!r} cannot be set aside yet", retryable=True)
+            result.next_offset = waiting.queue_offset
+        return wanted
 
     def _complete(
         self, request: PullRequest, messages: Sequence[ReceivedMessage], answer: PullMessageResponseHeader

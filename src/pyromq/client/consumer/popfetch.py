@@ -3,12 +3,13 @@
 The broker keeps the position of the group; a client names a popped message by its handle, which `handles` puts on it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from pyromq.client.consumer.subscription import is_tag_filter
+from pyromq.client.consumer.damage import Damage
+from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.instance import ClientInstance
 from pyromq.protocol import namespace as namespaces
@@ -26,7 +27,7 @@ from pyromq.protocol.headers import (
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.popping import PopHandle, QueueKey, decode_offsets, decode_starts, real_topic, retry_flag
 from pyromq.protocol.properties import Property
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.salvage import salvage_records
 
 POLL_TIME = 15.0
 CALL_MARGIN = 10.0
@@ -54,6 +55,8 @@ class PopFetcher:
         self._group = group
         self._without_batches: set[str] = set()
         """Brokers that take acknowledgements only one by one."""
+        self.damage: Damage | None = None
+        """Sets damaged messages aside; without it they are given out like the others."""
 
     async def pop(self, request: PopRequest) -> list[ReceivedMessage]:
         """Messages, each with its handle; none when the time was over. Raises ClientError, RemotingError, MessageError.
@@ -82,15 +85,36 @@ class PopFetcher:
             return []
         if response.code != ResponseCode.SUCCESS:
             raise BrokerError(response.code, response.remark, broker=request.queue.broker_name, request=command.name)
-        messages = decode_records(response.body, decompress=self._instance.config.decompress_body)
+        config = self._instance.config
+        # What is not complete is not acknowledged either, and comes again.
+        messages = salvage_records(
+            response.body, inflate=config.decompress_body, max_body=config.max_body_size
+        ).messages
         attach_handles(messages, request.queue, response.header(PopMessageResponseHeader))
         for message in messages:
             message.broker_name = request.queue.broker_name
             message.topic = namespaces.unwrap(request.queue.topic, self._instance.namespace or "")
-        wanted = subscription.tags_set if is_tag_filter(subscription) else []
-        unwanted = [message for message in messages if wanted and message.tags not in wanted]
-        await self.ack_all(unwanted)
-        return [message for message in messages if message not in unwanted]
+        wanted = keep_wanted(subscription, messages) if is_tag_filter(subscription) else messages
+        await self.ack_all([message for message in messages if message not in wanted])
+        return await self._sound(request.queue, wanted)
+
+    async def _sound(self, queue: MessageQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
+        """What is to be consumed; damaged messages that were set aside are acknowledged, others come again."""
+        if self.damage is None or not any(message.fault for message in messages):
+            return messages
+        kept: list[ReceivedMessage] = []
+        for message in messages:
+            if message.fault is None:
+                kept.append(message)
+                continue
+            place = MessageQueue(queue.topic, queue.broker_name, message.queue_id)
+            if not await self.damage.set_aside(place, message):
+                continue
+            if self.damage.delivers:
+                kept.append(message)
+            else:
+                await self.ack(message)
+        return kept
 
     async def ack(self, message: ReceivedMessage) -> None:
         """It is consumed. Raises ClientError or RemotingError; the message then comes again."""
@@ -202,6 +226,7 @@ def attach_handles(messages: Sequence[ReceivedMessage], queue: MessageQueue, ans
         message.properties.setdefault(Property.FIRST_POP_TIME, str(answer.pop_time))
         if not _has_handle(message):
             by_queue.setdefault((retry_flag(message.topic), message.queue_id), []).append(message)
+    _adopt_unframed(by_queue, given)
     for key, members in by_queue.items():
         offsets = given.get(key)
         for index, message in enumerate(sorted(members, key=lambda member: member.queue_offset)):
@@ -217,6 +242,29 @@ def attach_handles(messages: Sequence[ReceivedMessage], queue: MessageQueue, ans
                 queue_offset=offset,
             )
             message.properties[Property.POP_CK] = handle.encode()
+
+
+def _adopt_unframed(by_queue: dict[QueueKey, list[ReceivedMessage]], given: Mapping[QueueKey, list[int]]) -> None:
+    """A record without a frame says nothing true of its queue: it is one of those that the broker gave and are missing.
+
+    In the place of one of those it is acknowledged, and sound messages keep theirs.
+    """
+    unframed = [
+        message for members in by_queue.values() for message in members if message.damaged and not message.topic
+    ]
+    if not unframed:
+        return
+    for key in list(by_queue):
+        by_queue[key] = [message for message in by_queue[key] if message not in unframed]
+    missing = [
+        (key, offset)
+        for key, offsets in given.items()
+        for offset in offsets
+        if offset not in {message.queue_offset for message in by_queue.get(key, [])}
+    ]
+    for message, (key, offset) in zip(unframed, missing, strict=False):
+        message.queue_id, message.queue_offset = key[1], offset
+        by_queue.setdefault(key, []).append(message)
 
 
 def _has_handle(message: ReceivedMessage) -> bool:

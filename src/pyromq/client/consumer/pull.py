@@ -347,6 +347,7 @@ class PullConsumer(PlainPulls):
             timeout=SEND_BACK_TIMEOUT,
             unit_mode=config.unit_mode,
         )
+        self._fetcher.damage = self._damage(self._retry)
         self._prefetch = Prefetch(config, instance.clock, self._fetcher, self._starts, self._subscriptions, self._stats)
         self._commit_due = instance.clock.monotonic() + config.auto_commit_interval
         self._rebalance = Rebalance(

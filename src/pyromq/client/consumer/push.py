@@ -262,6 +262,9 @@ class PushConsumer(Consumer):
             timeout=SEND_BACK_TIMEOUT,
             unit_mode=config.unit_mode,
         )
+        damage = self._fetcher.damage = self._damage(self._retry)
+        popper = PopFetcher(instance, self._wire_group)
+        popper.damage = damage
         self._consuming = Consuming(
             group=self._wire_group,
             namespace=self._namespace,
@@ -305,7 +308,7 @@ class PushConsumer(Consumer):
         self._popping = PopConsumption(
             config,
             clock,
-            PopFetcher(instance, self._wire_group),
+            popper,
             self._subscriptions,
             self._consuming,
             self._workers,

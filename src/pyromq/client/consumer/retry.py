@@ -76,6 +76,22 @@ class Retry:
                 log.warning("%r not taken back by broker %s: %s", message, name, error)
         return await self.resend(message, group=group)
 
+    async def bury(self, message: ReceivedMessage, topic: str) -> None:
+        """To the dead letters: by its place in the log, else as it was read. Raises ClientError when neither works."""
+        if message.topic:  # without one it has no frame, and what it says of its place is worth nothing
+            try:
+                await self._ask_broker(message, TO_DEAD_LETTERS, message.broker_name, self._group)
+                return
+            except (ClientError, RemotingError) as error:
+                log.warning("%r not made a dead letter by broker %s: %s", message, message.broker_name, error)
+        copy = self._copy(message, self._group)
+        copy.properties[Property.RETRY_TOPIC] = message.properties.get(Property.RETRY_TOPIC) or topic
+        # More deliveries than are allowed: the broker puts it where it belongs.
+        copy.properties[Property.RECONSUME_TIME] = "1"
+        copy.properties[Property.MAX_RECONSUME_TIMES] = "0"
+        copy.delay_level = 0
+        await (await Producer.inside(self._instance)).send(copy)
+
     async def resend(self, message: ReceivedMessage, *, group: str | None = None) -> bool:
         """As a new message to the retry topic; False when that failed."""
         try:
@@ -110,5 +126,7 @@ class Retry:
         copy.properties[Property.RETRY_TOPIC] = message.topic
         copy.properties[Property.RECONSUME_TIME] = str(message.reconsume_times + 1)
         copy.properties[Property.MAX_RECONSUME_TIMES] = str(self.max_reconsume)
+        if message.fault:
+            copy.properties[Property.FAULT] = message.fault
         copy.delay_level = FIRST_RETRY_LEVEL + message.reconsume_times
         return copy

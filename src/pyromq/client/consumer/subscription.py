@@ -63,7 +63,12 @@ def keep_wanted(subscription: SubscriptionData, messages: Iterable[ReceivedMessa
     wanted = subscription.tags_set
     if not wanted or subscription.class_filter_mode:
         return list(messages)
-    return [message for message in messages if message.tags in wanted]
+    return [message for message in messages if message.tags in wanted or (message.damaged and not _tag_holds(message))]
+
+
+def _tag_holds(message: ReceivedMessage) -> bool:
+    """Whether what a damaged message says of its tag can be believed; if not, the broker's hash of it counts."""
+    return message.tags is not None and "\ufffd" not in message.tags
 
 
 class Subscriptions:

@@ -39,14 +39,22 @@ class PullMessageResponseHeader(Header, kw_only=True):
     topic_sys_flag: Int | None = None
     group_sys_flag: Int | None = None
     forbidden_type: Int | None = None
+    damaged_offsets: str | None = None
+    """Ours: queue offsets, joined by commas, whose records were left out because no client could read past them."""
 
     def to_json(self) -> str:
-        if not (self.offset_delta is self.topic_sys_flag is self.group_sys_flag is self.forbidden_type is None):
+        plain = self.offset_delta is self.topic_sys_flag is self.group_sys_flag is self.forbidden_type is None
+        if not plain or self.damaged_offsets is not None:
             return super().to_json()
         return (
             f'{{"suggestWhichBrokerId":"{self.suggest_which_broker_id}","nextBeginOffset":"{self.next_begin_offset}",'
             f'"minOffset":"{self.min_offset}","maxOffset":"{self.max_offset}"}}'
         )
+
+    def left_out(self) -> list[int]:
+        """The damaged offsets as numbers; what is none is ignored."""
+        pieces = (self.damaged_offsets or "").split(",")
+        return [int(piece) for piece in pieces if piece.isascii() and piece.isdigit() and len(piece) < 20]
 
 
 class QueryConsumerOffsetHeader(TopicHeader, kw_only=True):

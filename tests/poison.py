@@ -1,4 +1,4 @@
-"""Records that no client of ours would write: sent by hand to a broker, or made by damaging the log of a stopped one."""
+"""Records that no client of ours writes: sent by hand to a broker, or made by damaging the log of a stopped one."""
 
 import zlib
 from collections.abc import Iterable

@@ -247,3 +247,51 @@ async def test_an_ordered_message_may_fail_for_good(tmp_path: Path) -> None:
                 await dead.different(1)
         assert inbox.bodies == {b"bad": 2, b"good": 1}
         assert dead.bodies == {b"bad": 1}
+
+
+async def backlog(running: Any, count: int) -> None:
+    """Topic T with eight queues and so many messages."""
+    async with Producer("SETUP", namesrv=running.namesrv_address) as producer:
+        await producer.create_topic("TBW102", "T", 8)
+        for begin in range(0, count, 100):
+            await producer.send([Message("T", b"%d" % number) for number in range(begin, begin + 100)])
+
+
+USUAL: dict[str, Any] = {"rebalance_interval": 20.0, "rebalance_min_interval": 1.0, "first_pull_delay": 0.5}
+"""As consumers are by default."""
+
+
+@asyncio_test
+async def test_members_that_start_together_read_nothing_twice(tmp_path: Path) -> None:  # C-11
+    async with standalone(tmp_path) as server:
+        await backlog(server, 3200)
+        inbox = Inbox()
+        members = [member(server.namesrv_address, inbox, **USUAL) for _ in range(2)]
+        for each in members:
+            await each.start()
+        await inbox.different(3200)
+        assert balanced(members, 8)
+        await asyncio.gather(*(each.close() for each in members))
+        assert inbox.repeated == 0
+
+
+@asyncio_test
+async def test_a_member_that_joins_or_leaves_at_work_repeats_nothing(tmp_path: Path) -> None:  # C-11
+    async with standalone(tmp_path) as server:
+        await backlog(server, 3200)
+        inbox = Inbox()
+
+        async def work(message: ReceivedMessage) -> None:
+            inbox(message)
+            await asyncio.sleep(0.02)
+
+        first, second = (member(server.namesrv_address, work, **USUAL) for _ in range(2))
+        await first.start()
+        await inbox.different(200)
+        await second.start()
+        await eventually(lambda: balanced([first, second], 8))
+        await inbox.different(2000)
+        await first.close()
+        await inbox.different(3200)
+        await second.close()
+        assert inbox.repeated == 0

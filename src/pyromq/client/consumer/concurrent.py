@@ -1,7 +1,7 @@
 """Concurrent consumption: batches of a queue go to the workers side by side, failed messages go back to the broker.
 
-The offset moves up to the smallest message that is not done. A result that arrives after the queue was given up counts
-for nothing: its next owner gets those messages again.
+The offset moves up to the smallest message that is not done. A queue that is given up begins nothing more, and waits a
+while for what runs; a result that arrives later counts for nothing: the next owner gets those messages again.
 """
 
 import asyncio
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 
 EXPIRED_PER_ROUND = 16
 EXPIRED_LEVEL = 3
+RELEASE_WAIT = 0.5
 
 
 @dataclass(slots=True, eq=False)
@@ -33,13 +34,17 @@ class _Batch:
     queue: MessageQueue
     held: ProcessQueue
     consumption: "ConcurrentConsumption"
+    begun: bool = False
 
     def begin(self) -> bool:
-        return self.consumption.begin(self)
+        self.begun = self.consumption.begin(self)
+        return self.begun
 
     def done(self, verdict: Verdict | None, /) -> None:
         if verdict is not None:
             self.consumption.finish(self, verdict)
+        elif self.begun:
+            self.held.ended()
 
 
 class ConcurrentConsumption:
@@ -47,7 +52,10 @@ class ConcurrentConsumption:
 
     orderly = False
 
-    def __init__(self, consuming: Consuming, workers: Workers, batch_size: int, clock: Clock) -> None:
+    def __init__(
+        self, consuming: Consuming, workers: Workers, batch_size: int, clock: Clock, *, handover: float
+    ) -> None:
+        self._handover = handover
         self._consuming = consuming
         self._workers = workers
         self._batch_size = batch_size
@@ -64,8 +72,17 @@ class ConcurrentConsumption:
             context = ConcurrentContext(queue=self._consuming.user_queue(queue))
             self._workers.submit(_Batch(batch, context, queue, held, self))
 
-    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:  # noqa: ARG002 - as the ordered one
-        """Queues can be given up at any time."""
+    async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
+        """Whether the queue can be given up now: nothing of it is being consumed, or it had its time."""
+        if not held.dropped:
+            held.leave(self._handover)
+            try:
+                await within(self._clock, RELEASE_WAIT, held.quiet())
+            except TimeoutError:
+                if not held.overdue:
+                    return False
+                log.warning("%d calls for %s took too long: their messages come again", held.running, queue)
+            held.dropped = True
         return True
 
     async def settled(self, seconds: float) -> None:
@@ -113,8 +130,10 @@ class ConcurrentConsumption:
 
     def begin(self, batch: _Batch) -> bool:
         """Just before the listener gets a batch; False when it must not any more."""
-        if batch.held.dropped:
+        held = batch.held
+        if held.dropped or held.leaving:
             return False
+        held.running += 1
         self._consuming.before(batch.queue, batch.messages, batch.context)
         return True
 
@@ -122,15 +141,17 @@ class ConcurrentConsumption:
         """The listener is back: move the offset, or send back what failed."""
         failed = self._failed(batch, verdict)
         self._consuming.after(batch.queue, batch.messages, batch.context, verdict, failed=len(failed))
+        if failed and self._consuming.clustering and not batch.held.dropped:
+            self._spawn(self._send_back(batch, failed))
+            return
         if batch.held.dropped:
             log.info("result for %d messages of %s ignored: the queue was given up", len(batch.messages), batch.queue)
         elif not failed:
             self._settle(batch.queue, batch.held, batch.messages)
-        elif not self._consuming.clustering:
+        else:
             log.warning("%d messages of %s failed and are passed over (broadcasting)", len(failed), batch.queue)
             self._settle(batch.queue, batch.held, batch.messages)
-        else:
-            self._spawn(self._send_back(batch, failed))
+        batch.held.ended()
 
     # -- inside
 
@@ -148,13 +169,16 @@ class ConcurrentConsumption:
 
     async def _send_back(self, batch: _Batch, failed: Sequence[ReceivedMessage]) -> None:
         again: list[ReceivedMessage] = []
-        for message in failed:
-            if message.queue_offset not in batch.held:
-                continue
-            if not await self._consuming.retry.send_back(message, batch.context.delay_level):
-                message.reconsume_times += 1
-                again.append(message)
-        self._settle(batch.queue, batch.held, [message for message in batch.messages if message not in again])
+        try:
+            for message in failed:
+                if message.queue_offset not in batch.held:
+                    continue
+                if not await self._consuming.retry.send_back(message, batch.context.delay_level):
+                    message.reconsume_times += 1
+                    again.append(message)
+            self._settle(batch.queue, batch.held, [message for message in batch.messages if message not in again])
+        finally:
+            batch.held.ended()
         if again and not self._closed:
             self._later(batch, again)
 

@@ -30,7 +30,9 @@ class ConsumerConfig(ClientConfig):
     local_offset_dir: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")
     rebalance_interval: float = 20.0
     rebalance_min_interval: float = 1.0
-    """After a round that could not settle, and at least between two rounds."""
+    """After a round that could not settle, and at least between two rounds, unless a broker reports a change."""
+    handover_timeout: float = 5.0
+    """How long a queue that moves to another member is kept for messages in work, and waited for by its next owner."""
     pull_max_idle: float = 120.0
     """A queue not pulled for so long is given up and taken again."""
     close_timeout: float = 5.0

@@ -71,6 +71,7 @@ class OrderlyConsumption:
 
     async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
         """Whether the queue can be given up now: nothing of it is being consumed, or its lock is old anyway."""
+        held.dropped = True
         lane = self._lanes.get(queue)
         if lane is None or lane.held is not held:
             return True

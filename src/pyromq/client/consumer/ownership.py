@@ -1,7 +1,7 @@
 """The queues that a push consumer owns: taking them over, giving them up, moving within them.
 
-Giving up means: pull no more, let an ordered batch end, write the offset, unlock. In that order, so that the next
-owner goes on exactly where this one ended.
+Giving up means: pull no more, begin nothing more, let what runs end, write the offset, unlock. In that order, so that
+the next owner resumes exactly where this one ended.
 """
 
 import logging
@@ -69,10 +69,12 @@ class Ownership:
 
     def stuck(self, topic: str) -> Collection[MessageQueue]:
         return [
-            queue for queue, held in self.queues.items() if queue.topic == topic and (held.dropped or held.pull_expired)
+            queue
+            for queue, held in self.queues.items()
+            if queue.topic == topic and (held.dropped or held.leaving or held.pull_expired)
         ]
 
-    async def take_over(self, queue: MessageQueue) -> bool:
+    async def take_over(self, queue: MessageQueue, last_owner: str | None) -> bool:
         if self.locking and not await self.locks.lock(queue):
             log.info("%s is still locked by its last owner", queue)
             return False
@@ -92,7 +94,7 @@ class Ownership:
         if self.locking:
             held.lock()
         self.queues[queue] = held
-        self.pulling.start(queue, held, offset)
+        self.pulling.start(queue, held, offset, last_owner)
         log.info("took over %s at offset %d", queue, offset)
         return True
 
@@ -100,13 +102,13 @@ class Ownership:
         held = self.queues.get(queue)
         if held is None:
             return True
-        held.dropped = True
         await self.pulling.stop(queue)
         if not await self.consumption.release(queue, held):
             return False
+        # Whoever asks for our queues, as the next owner does, finds it among them until its offset is written.
+        await self.offsets.persist(queue, confirm=True)
         if self.queues.pop(queue, None) is None:
             return True
-        await self.offsets.persist(queue, confirm=self.locking)
         self.offsets.remove(queue)
         await self._unlock(queue, later=held.in_flight_count > 0)
         log.info("gave up %s", queue)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection
 from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.fetching import Fetcher, PullRequest, PullResult, PullStatus
+from pyromq.client.consumer.lastowner import LastOwners
 from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.starting import StartOffsets
@@ -46,6 +47,8 @@ class Lane:
         self.leased_to: int | None = None
         """Behind the last message that left the cache, whether the user has it yet or not."""
         self.epoch = 0
+        self.last_owner: str | None = None
+        """The live member that had the queue before and may still work on it."""
         self.task: asyncio.Task[None] | None = None
 
     def begin_at(self, offset: int) -> None:
@@ -54,6 +57,11 @@ class Lane:
     def give(self, message: ReceivedMessage) -> None:
         """The user has it now. Plain assignment: a thread of the user's may call it."""
         self.position = message.queue_offset + 1
+
+    @property
+    def finished(self) -> bool:
+        """Whether the user is done with all that he was given."""
+        return self.done == self.position
 
     def finish(self) -> None:
         """The user came back: what he was given is done."""
@@ -94,6 +102,7 @@ class Prefetch:
         starts: StartOffsets,
         subscriptions: Subscriptions,
         stats: ConsumerStats,
+        last_owners: LastOwners,
     ) -> None:
         self._config = config
         self._clock = clock
@@ -101,15 +110,27 @@ class Prefetch:
         self._starts = starts
         self._subscriptions = subscriptions
         self._stats = stats
+        self._last_owners = last_owners
         self.lanes: dict[MessageQueue, Lane] = {}
         self.arrived = asyncio.Event()
         self._cached = 0
         self._turn = itertools.count()
 
-    def add(self, queue: MessageQueue, *, paused: bool = False) -> None:
+    def add(self, queue: MessageQueue, *, paused: bool = False, last_owner: str | None = None) -> None:
         lane = self.lanes[queue] = Lane(queue, ProcessQueue(self._clock, pull_max_idle=self._config.pull_max_idle))
         lane.paused = paused
+        lane.last_owner = last_owner
         self._start(lane)
+
+    async def leave(self, queue: MessageQueue, patience: float) -> bool:
+        """Read no more of a queue; whether its user is done with what he was given, or had so many seconds for it."""
+        lane = self.lanes[queue]
+        if not lane.held.leaving:
+            lane.held.leave(patience)
+            lane.epoch += 1  # what he was not given yet is left to the next owner
+            await self._stop(lane)
+            self._clear(lane)
+        return lane.finished or lane.held.overdue
 
     async def remove(self, queue: MessageQueue) -> Lane:
         """Stop reading a queue; the lane says how far the user got."""
@@ -134,7 +155,8 @@ class Prefetch:
         await self._stop(lane)
         self._clear(lane)
         lane.begin_at(offset)
-        if self.lanes.get(queue) is lane:
+        lane.last_owner = None
+        if self.lanes.get(queue) is lane and not lane.held.leaving:
             self._start(lane)
 
     async def close(self) -> None:
@@ -185,6 +207,9 @@ class Prefetch:
         lane.held.clear()
 
     async def _run(self, lane: Lane) -> None:
+        if lane.last_owner is not None:
+            await self._last_owners.let_go(lane.last_owner, lane.queue)
+            lane.last_owner = None
         while not lane.held.dropped:
             lane.held.pulled()
             delay = self._reason_to_wait(lane)

@@ -4,6 +4,7 @@ Invariant: the offset to commit is the smallest one not consumed yet, so a crash
 Only the event loop touches it; listeners on threads get lists of messages, not this.
 """
 
+import asyncio
 import heapq
 from collections.abc import Iterable
 
@@ -16,7 +17,10 @@ PULL_MAX_IDLE = 120.0
 
 
 class ProcessQueue:
-    """Messages by offset. `dropped` means: no longer mine, whatever is still under way counts for nothing."""
+    """Messages by offset.
+
+    `leaving` means that nothing more is begun and what runs still counts, `dropped` that it counts for nothing.
+    """
 
     def __init__(self, clock: Clock, *, lock_life: float = LOCK_LIFE, pull_max_idle: float = PULL_MAX_IDLE) -> None:
         self._clock = clock
@@ -31,6 +35,11 @@ class ProcessQueue:
         """Messages behind the last pulled one, as the broker reported them."""
         self.max_offset = -1
         self.dropped = False
+        self.leave_by: float | None = None
+        """When what runs stops to count, of a queue that is being left."""
+        self.running = 0
+        """Calls of a concurrent listener, until their results are dealt with."""
+        self._quiet: asyncio.Event | None = None
         self.locked = False
         self.last_lock = clock.monotonic()
         self.last_pull = clock.monotonic()
@@ -134,6 +143,34 @@ class ProcessQueue:
         self._order.clear()
         self.size = self.backlog = 0
         self.max_offset = -1
+
+    # -- leaving
+
+    @property
+    def leaving(self) -> bool:
+        return self.leave_by is not None
+
+    def leave(self, patience: float) -> None:
+        """Begin nothing more; what runs has so many seconds from the first time this is said."""
+        if self.leave_by is None:
+            self.leave_by = self._clock.monotonic() + patience
+
+    @property
+    def overdue(self) -> bool:
+        """Whether a queue that is being left had all of its time."""
+        return self.leave_by is not None and self._clock.monotonic() >= self.leave_by
+
+    def ended(self) -> None:
+        """The result of a call was dealt with."""
+        self.running -= 1
+        if not self.running and self._quiet is not None:
+            self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until no call runs."""
+        while self.running:
+            self._quiet = asyncio.Event()
+            await self._quiet.wait()
 
     # -- times
 

@@ -16,6 +16,7 @@ from pyromq.client.consumer import introspection
 from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.fetching import Fetcher
 from pyromq.client.consumer.hooks import FilterHook
+from pyromq.client.consumer.lastowner import LastOwners
 from pyromq.client.consumer.offsets import NONE_STORED, NOT_READABLE, Read
 from pyromq.client.consumer.plain import PlainPulls
 from pyromq.client.consumer.prefetch import Lane, Leased, Prefetch
@@ -121,7 +122,7 @@ class PullConsumer(PlainPulls):
 
     def assignment(self) -> set[MessageQueue]:
         """The queues that are being read."""
-        return {self._user_queue(queue) for queue in self._reading.lanes}
+        return {self._user_queue(queue) for queue, lane in self._reading.lanes.items() if not lane.held.leaving}
 
     async def fetch_queues(self, topic: str) -> list[MessageQueue]:
         """All readable queues of a topic. Raises NoRouteError."""
@@ -264,7 +265,7 @@ class PullConsumer(PlainPulls):
 
     def wake_rebalance(self) -> None:
         if self._rebalance is not None:
-            self._rebalance.wake()
+            self._rebalance.wake(at_once=True)
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         """An operator moved the offsets: go on there."""
@@ -307,18 +308,27 @@ class PullConsumer(PlainPulls):
         return {queue.topic for queue in self._reading.lanes}
 
     def stuck(self, topic: str) -> Collection[MessageQueue]:
-        return [queue for queue, lane in self._reading.lanes.items() if queue.topic == topic and lane.held.pull_expired]
+        return [
+            queue
+            for queue, lane in self._reading.lanes.items()
+            if queue.topic == topic and (lane.held.leaving or lane.held.pull_expired)
+        ]
 
-    async def take_over(self, queue: MessageQueue) -> bool:
+    async def take_over(self, queue: MessageQueue, last_owner: str | None = None) -> bool:
         self._offsets.remove(queue)
-        self._reading.add(queue)
+        self._reading.add(queue, last_owner=last_owner if self.config.clustering else None)
         return True
 
     async def give_up(self, queue: MessageQueue) -> bool:
-        lane = await self._reading.remove(queue)
+        shared = self._mode is _Mode.SUBSCRIBE
+        if not await self._reading.leave(queue, self.config.handover_timeout if shared else 0.0):
+            return False
+        lane = self._reading.lanes[queue]
         if self.config.auto_commit and lane.done is not None:
             self._offsets.update(queue, lane.done)
-        await self._offsets.persist(queue)
+        # Whoever asks for our queues, as the next owner does, finds it among them until its offset is written.
+        await self._offsets.persist(queue, confirm=True)
+        await self._reading.remove(queue)
         self._offsets.remove(queue)
         return True
 
@@ -348,7 +358,15 @@ class PullConsumer(PlainPulls):
             unit_mode=config.unit_mode,
         )
         self._fetcher.damage = self._damage(self._retry)
-        self._prefetch = Prefetch(config, instance.clock, self._fetcher, self._starts, self._subscriptions, self._stats)
+        self._prefetch = Prefetch(
+            config,
+            instance.clock,
+            self._fetcher,
+            self._starts,
+            self._subscriptions,
+            self._stats,
+            LastOwners(instance, self._wire_group, config.handover_timeout),
+        )
         self._commit_due = instance.clock.monotonic() + config.auto_commit_interval
         self._rebalance = Rebalance(
             instance,
@@ -445,7 +463,8 @@ class PullConsumer(PlainPulls):
     def _reading_queue(self, queue: MessageQueue) -> MessageQueue:
         self._check_running()
         wire = self._wire_queue(queue)
-        if wire not in self._reading.lanes:
+        lane = self._reading.lanes.get(wire)
+        if lane is None or lane.held.leaving:
             raise ClientError(f"{queue} is not assigned to this consumer")
         return wire
 

@@ -9,6 +9,7 @@ from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.fetching import Fetcher, PullRequest, PullResult, PullStatus
 from pyromq.client.consumer.flow import QueueLimits
+from pyromq.client.consumer.lastowner import LastOwners
 from pyromq.client.consumer.offsets import OffsetStore, Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.stats import ConsumerStats
@@ -48,6 +49,7 @@ class Pulling:
     orderly: bool
     dispatch: Dispatch
     offset_moved: OffsetMoved
+    last_owners: LastOwners
     paused: bool = False
 
     def __post_init__(self) -> None:
@@ -55,10 +57,10 @@ class Pulling:
         self._loops: dict[MessageQueue, asyncio.Task[None]] = {}
         self._held_back = 0
 
-    def start(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        """Begin to pull a queue that was just taken over."""
+    def start(self, queue: MessageQueue, held: ProcessQueue, offset: int, last_owner: str | None = None) -> None:
+        """Begin to pull a queue that was just taken over; `last_owner` is the live member that had it before."""
         self._loops[queue] = asyncio.get_running_loop().create_task(
-            self._run(queue, held, offset), name=f"pull {queue.topic}/{queue.broker_name}/{queue.queue_id}"
+            self._run(queue, held, offset, last_owner), name=f"pull {queue.topic}/{queue.broker_name}/{queue.queue_id}"
         )
 
     async def stop(self, queue: MessageQueue) -> None:
@@ -75,10 +77,8 @@ class Pulling:
             loop.cancel()
         await asyncio.gather(*loops, return_exceptions=True)
 
-    async def _run(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
-        if self.config.first_pull_delay:
-            await sleep(self.clock, self.config.first_pull_delay)
-            offset = await self._after_last_owner(queue, offset)
+    async def _run(self, queue: MessageQueue, held: ProcessQueue, offset: int, last_owner: str | None) -> None:
+        offset = await self._after_last_owner(queue, offset, last_owner)
         while not held.dropped:
             held.pulled()
             delay = self._reason_to_wait(queue, held)
@@ -94,9 +94,15 @@ class Pulling:
                 # Pulls that a broker answers at once must not starve everything else on this loop.
                 await asyncio.sleep(0)
 
-    async def _after_last_owner(self, queue: MessageQueue, offset: int) -> int:
+    async def _after_last_owner(self, queue: MessageQueue, offset: int, last_owner: str | None) -> int:
         """What the last owner finished and wrote while we waited need not be consumed again."""
-        if self.orderly or not self.config.clustering:
+        if self.config.first_pull_delay:
+            await sleep(self.clock, self.config.first_pull_delay)
+        if self.orderly or not self.config.clustering:  # with locks nobody begins before another has ended
+            return offset
+        if last_owner is not None:
+            await self.last_owners.let_go(last_owner, queue)
+        elif not self.config.first_pull_delay:
             return offset
         return max(offset, await self.offsets.read(queue, Read.STORE))
 

@@ -17,6 +17,7 @@ from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.consuming import Consuming
 from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
+from pyromq.client.consumer.lastowner import LastOwners
 from pyromq.client.consumer.listener import Listener, ListenerFunction
 from pyromq.client.consumer.locks import QueueLocks
 from pyromq.client.consumer.orderly import OrderlyConsumption
@@ -183,7 +184,7 @@ class PushConsumer(Consumer):
         return {
             self._user_queue(queue)
             for queue, held in self._ownership.queues.items()
-            if not held.dropped and queue.topic != own
+            if not (held.dropped or held.leaving) and queue.topic != own
         }
 
     def cached(self) -> dict[str, tuple[int, int]]:
@@ -206,7 +207,7 @@ class PushConsumer(Consumer):
 
     def wake_rebalance(self) -> None:
         if self._rebalance is not None:
-            self._rebalance.wake()
+            self._rebalance.wake(at_once=True)
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
         await self._ownership.reset(topic, offsets)
@@ -292,7 +293,7 @@ class PushConsumer(Consumer):
                 unlock_delay=config.unlock_delay,
             )
             if listener.orderly
-            else ConcurrentConsumption(self._consuming, self._workers, batch, clock)
+            else ConcurrentConsumption(self._consuming, self._workers, batch, clock, handover=config.handover_timeout)
         )
         self._pulling = Pulling(
             config=config,
@@ -304,6 +305,7 @@ class PushConsumer(Consumer):
             orderly=listener.orderly,
             dispatch=self._consumption.dispatch,
             offset_moved=self._offset_moved,
+            last_owners=LastOwners(instance, self._wire_group, config.handover_timeout),
         )
         self._popping = PopConsumption(
             config,
@@ -389,4 +391,5 @@ class PushConsumer(Consumer):
     async def _offset_moved(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
         """The broker does not have the offset: write the one it offers, and take the queue over again there."""
         await self._ownership.move(queue, held, offset)
-        self.wake_rebalance()
+        if self._rebalance is not None:
+            self._rebalance.wake()

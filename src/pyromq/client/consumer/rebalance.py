@@ -1,16 +1,17 @@
 """Rebalancing: which queues are mine, found out again and again, and the difference to what I own carried out.
 
 The list of queues comes from the routes, the list of members from a broker of the topic. A round that could not settle
-everything is repeated soon; otherwise rounds come by period, and early when a broker reports a change.
+everything is repeated soon; otherwise rounds come by period, and at once when a broker reports a change.
 """
 
 import asyncio
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.allocation import AllocationStrategy
+from pyromq.client.consumer.lastowner import last_owners
 from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance import ClientInstance
@@ -28,7 +29,10 @@ from pyromq.remoting import RemotingError
 
 log = logging.getLogger(__name__)
 
-LOCK_RETRY = 0.5
+RETRY_SOON = 0.5
+"""After a queue could not be left or taken yet."""
+NOTICE_INTERVAL = 0.1
+"""Between rounds for changes that brokers report: short, because until then two members consume the same."""
 
 
 class QueueOwner(Protocol):
@@ -47,8 +51,8 @@ class QueueOwner(Protocol):
     def stuck(self, topic: str) -> Collection[MessageQueue]:
         """Those of them that do not work any more; they are given up and, if they are still its own, taken again."""
 
-    async def take_over(self, queue: MessageQueue) -> bool:
-        """Begin with a queue; False when that is not possible yet."""
+    async def take_over(self, queue: MessageQueue, last_owner: str | None) -> bool:
+        """Begin with a queue, when the live member that had it before has let go; False when it is not possible yet."""
 
     async def give_up(self, queue: MessageQueue) -> bool:
         """Leave a queue; False when that is not possible yet."""
@@ -94,6 +98,9 @@ class Rebalance:
         self._min_interval = min_interval
         self._by_broker = by_broker
         self._wake = asyncio.Event()
+        self._told = asyncio.Event()
+        self._before: dict[str, tuple[list[MessageQueue], list[str]]] = {}
+        """Queues and members of each topic in the last round that settled it."""
         self._running = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
         self._last = float("-inf")
@@ -103,9 +110,11 @@ class Rebalance:
         """Begin with the periodic rounds."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=f"rebalance {self._group}")
 
-    def wake(self) -> None:
-        """Something changed: balance soon."""
+    def wake(self, *, at_once: bool = False) -> None:
+        """Something changed: balance soon, or `at_once` when others act on it at this moment too."""
         self._wake.set()
+        if at_once:
+            self._told.set()
 
     async def stop(self) -> None:
         """No more rounds; one that runs is finished."""
@@ -119,6 +128,7 @@ class Rebalance:
         """One round now; whether everything is as it should be."""
         async with self._running:
             self._last = self._clock.monotonic()
+            self._told.clear()
             self._wake.clear()  # whatever is reported from here on may come too late for this round
             self._sooner = None
             if not self._owner.balancing:
@@ -144,21 +154,23 @@ class Rebalance:
     async def _run(self) -> None:
         wait = self._interval
         while True:
-            await self._pause(wait)
+            await self._pause(self._wake, wait)
             # Changes come in swarms: what is reported soon after a round waits for those that follow it.
-            rest = min(self._min_interval, wait) - (self._clock.monotonic() - self._last)
-            if rest > 0:
+            least = min(self._min_interval, wait)
+            if (rest := self._last + least - self._clock.monotonic()) > 0:
+                await self._pause(self._told, rest)
+            if (rest := self._last + min(NOTICE_INTERVAL, least) - self._clock.monotonic()) > 0:
                 await sleep(self._clock, rest)
             balanced = await self.round()
             wait = self._interval if balanced else self._min_interval
             if self._sooner is not None:
                 wait = min(wait, self._sooner)
 
-    async def _pause(self, seconds: float) -> None:
+    async def _pause(self, event: asyncio.Event, seconds: float) -> None:
         """Until the time is over or somebody wakes us."""
-        timer = self._clock.call_later(seconds, self._wake.set)
+        timer = self._clock.call_later(seconds, event.set)
         try:
-            await self._wake.wait()
+            await event.wait()
         finally:
             timer.cancel()
 
@@ -185,33 +197,48 @@ class Rebalance:
         if not members:
             log.info("members of group %s are not known yet: queues of %s stay as they are", self._group, topic)
             return False
+        me, shared, sharing = self._instance.client_id, sorted(queues), sorted(members)
         try:
-            mine = self._strategy.allocate(self._instance.client_id, sorted(queues), sorted(members))
+            mine = self._strategy.allocate(me, shared, sharing)
         except ClientError:
             raise
         except Exception as error:
             raise ClientError(f"allocation strategy {self._strategy.name} failed: {error}") from error
-        return await self._apply(topic, queues, mine)
+        before = self._before.get(topic) or (shared, [member for member in sharing if member != me])
+        new = set(mine).difference(self._owner.owned(topic))
+        owners = last_owners(self._strategy, *before, new)
+        alive = set(sharing) - {me}
+        settled = await self._apply(topic, queues, mine, {q: owner for q, owner in owners.items() if owner in alive})
+        if settled:
+            self._before[topic] = shared, sharing
+        return settled
 
-    async def _apply(self, topic: str, queues: Collection[MessageQueue], mine: Iterable[MessageQueue]) -> bool:
-        """Leave what is not mine any more, begin with what is new."""
+    async def _apply(
+        self,
+        topic: str,
+        queues: Collection[MessageQueue],
+        mine: Iterable[MessageQueue],
+        owners: Mapping[MessageQueue, str] | None = None,
+    ) -> bool:
+        """Leave what is not mine any more, begin with what is new; `owners` are those who had it before."""
         wanted = set(mine)
         changed, settled = False, True
         stuck = set(self._owner.stuck(topic))
-        for queue in sorted(self._owner.owned(topic)):
-            if queue in wanted and queue not in stuck:
-                continue
-            if await self._owner.give_up(queue):
+        unwanted = [queue for queue in sorted(self._owner.owned(topic)) if queue not in wanted or queue in stuck]
+        # Side by side: each of them may have to wait for what is in work.
+        for left in await asyncio.gather(*map(self._owner.give_up, unwanted)):
+            if left:
                 changed = True
             else:
                 settled = False
+                self._sooner = RETRY_SOON
         owned = set(self._owner.owned(topic))
         for queue in sorted(wanted - owned):
-            if await self._owner.take_over(queue):
+            if await self._owner.take_over(queue, (owners or {}).get(queue)):
                 changed = True
             else:
                 settled = False
-                self._sooner = LOCK_RETRY
+                self._sooner = RETRY_SOON
         if changed:
             await self._owner.changed(topic, queues, wanted)
         return settled and set(self._owner.owned(topic)) == wanted

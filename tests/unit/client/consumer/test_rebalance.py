@@ -35,7 +35,7 @@ async def test_rounds_come_every_20_seconds() -> None:  # C-07
 
 
 @asyncio_test
-async def test_a_notice_wakes_but_not_more_often_than_every_second() -> None:  # C-07
+async def test_a_notice_wakes_at_once_but_a_swarm_of_them_ten_times_a_second() -> None:  # C-07
     cluster = ConsumeCluster(4)
     consumer = cluster.push(nothing)
     await consumer.start()
@@ -43,12 +43,10 @@ async def test_a_notice_wakes_but_not_more_often_than_every_second() -> None:  #
     consumer.wake_rebalance()
     await settle()
     assert rounds(cluster) == 2
-    for _ in range(5):
+    for _ in range(50):
         consumer.wake_rebalance()
-        await cluster.clock.advance(0.1)
-    assert rounds(cluster) == 2
-    await cluster.clock.advance(0.6)
-    assert rounds(cluster) == 3
+        await cluster.clock.advance(0.01)
+    assert 5 <= rounds(cluster) <= 7
     await consumer.close()
 
 

@@ -12,8 +12,10 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
 from pyromq.broker.groups import Groups
 from pyromq.broker.routes import TopicRoutes
+from pyromq.broker.savedtable import SAVED, Save, SavedTable
+from pyromq.broker.tablefile import TableFile
 from pyromq.broker.topics import Topics
-from pyromq.configfile import read_config, write_config
+from pyromq.configfile import read_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
     MessageModel,
@@ -31,6 +33,7 @@ from pyromq.remoting import Connection, Handler
 
 ALL_QUEUES = -1
 MAX_MODES = 100_000
+_TABLE = "messageRequestModeMap"
 
 Allocation = Callable[[Sequence[MessageQueue], int, int], list[MessageQueue]]
 """The queues of member number i of n."""
@@ -65,22 +68,22 @@ def allocate_pop(
 
 
 class RequestModes:
-    """Topic and group → pull or pop: `config/messageRequestMode.json` in memory, on disk before it is answered."""
+    """Topic and group → pull or pop: `config/messageRequestMode.json` in memory, on disk before anybody sees it."""
 
     def __init__(self, config: BrokerConfig, path: Path | None = None) -> None:
         self._config = config
         self._path = path or config.config_dir / "messageRequestMode.json"
         self._table: dict[str, dict[str, SetMessageRequestMode]] = {}
+        self.saved = SavedTable(TableFile(self._path, _TABLE), {_TABLE: self._table}, lambda: 0)
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
         stored = read_config(self._path, MessageRequestModeTable.decode)
-        if stored is not None:
-            self._table = stored.message_request_mode_map
+        self.saved.load({_TABLE: stored.message_request_mode_map if stored is not None else {}})
 
     def table(self) -> MessageRequestModeTable:
         """The table as it is persisted and sent to slaves."""
-        return MessageRequestModeTable(message_request_mode_map=self._table)
+        return MessageRequestModeTable(message_request_mode_map=dict(self._table))
 
     def get(self, topic: str, group: str) -> SetMessageRequestMode:
         """What was set, else the broker's default; retries are always pulled."""
@@ -96,26 +99,22 @@ class RequestModes:
             pop_share_queue_num=self._config.default_pop_share_queue_num,
         )
 
-    def put(self, mode: SetMessageRequestMode) -> None:
+    def put(self, mode: SetMessageRequestMode) -> Save:
         """Set the mode of a topic and group. Raises Refused at the bound."""
         if sum(map(len, self._table.values())) >= MAX_MODES:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{MAX_MODES} request modes are set already: delete topics")
-        self._table.setdefault(mode.topic, {})[mode.consumer_group] = mode
-        self._persist()
+        known = self.saved.planned(_TABLE, mode.topic) or {}
+        return self.saved.stage({_TABLE: {mode.topic: {**known, mode.consumer_group: mode}}})
 
-    def replace_all(self, table: MessageRequestModeTable) -> None:
+    def replace_all(self, table: MessageRequestModeTable) -> Save:
         """Take over a master's table."""
-        if table.message_request_mode_map != self._table:
-            self._table = table.message_request_mode_map
-            self._persist()
+        if table.message_request_mode_map == self._table:
+            return SAVED
+        return self.saved.replace({_TABLE: table.message_request_mode_map})
 
-    def forget_topic(self, topic: str) -> None:
+    def forget_topic(self, topic: str) -> Save:
         """Drop what was set for a topic."""
-        if self._table.pop(topic, None) is not None:
-            self._persist()
-
-    def _persist(self) -> None:
-        write_config(self._path, self.table().pretty())
+        return SAVED if self.saved.planned(_TABLE, topic) is None else self.saved.stage({_TABLE: {topic: None}})
 
 
 class Assignments:
@@ -179,7 +178,7 @@ class Assignments:
             return allocate_pop(strategy, queues, index, len(members), mode.pop_share_queue_num)
         return strategy(queues, index, len(members))
 
-    def _set_mode(self, request: Command, _connection: Connection) -> Command:
+    async def _set_mode(self, request: Command, _connection: Connection) -> Command:
         mode = SetMessageRequestMode.of_request(request.body)
         if names.is_retry_topic(mode.topic):
             raise Refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
@@ -187,7 +186,7 @@ class Assignments:
             raise topic_not_exist(mode.topic)
         if mode.consumer_group not in self._groups:
             raise group_not_exist(mode.consumer_group)
-        self._modes.put(mode)
+        await self._modes.put(mode)
         return request.reply()
 
     def _all_modes(self, request: Command, _connection: Connection) -> Command:

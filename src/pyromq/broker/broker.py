@@ -241,7 +241,7 @@ class Broker:
             self.config.store_config(), clock=self.clock, post=asyncio.get_running_loop().call_soon_threadsafe
         )
         self.store.open()
-        undo.callback(self._save)
+        undo.push_async_callback(self._save)
         if self.gate is not None:
             undo.callback(self.gate.close)
         self.client = Client({}, tls=self.config.client_tls(), hooks=self.config.signing())
@@ -336,9 +336,14 @@ class Broker:
             return Page(b"ok\n")
         return Page(f"{self.store.flags.reason()}\n".encode(), status="503 Service Unavailable")
 
-    def _save(self) -> None:
-        for table in (self.topics, self.groups, self.offsets, self.filters):
-            table.persist()
+    async def _save(self) -> None:
+        """Whatever the disk refuses, the rest is saved."""
+        saves = (self.topics.saved.close, self.groups.saved.close, self.request_modes.saved.close, self.offsets.save)
+        for save in (*saves, self.filters.save):
+            try:
+                await save()
+            except OSError as error:
+                log.error("stopped without a last save: %s", error)  # noqa: TRY400 - one line says it all
         self.store.close()
         log.info("broker %s stopped", self.config.broker_name)
 
@@ -486,7 +491,7 @@ class Broker:
         every(SCAN_INTERVAL, self.heartbeats.drop_silent)
         every(SCAN_INTERVAL, self.locks.drop_expired)
         every(SCAN_INTERVAL, self.day_totals.tick)
-        every(SCAN_INTERVAL, self.filters.persist)
+        every(SCAN_INTERVAL, self.filters.save)
         every(SCAN_INTERVAL, self.filter_servers.drop_silent)
         if config.broker_role is not BrokerRole.SLAVE:
             every(LAGGARD_INTERVAL, self.laggards.stop_them)
@@ -495,15 +500,16 @@ class Broker:
         if self.gate is not None:
             every(GATE_TICK, self.gate.tick)
 
-    def delete_topic(self, topic: str) -> None:
-        """Forget a topic with everything the broker knows about it. What is in the log stays until it ages."""
-        self.topics.delete(topic)
-        self.offsets.forget_topic(topic)
-        self.request_modes.forget_topic(topic)
-        self.pop.forget_topic(topic)
-        self.writers.forget_topic(topic)
-        self.stats.forget(lambda key: topic in key.split("@"))
-        self.store.delete_topic(topic)
+    async def delete_topics(self, topics: set[str]) -> None:
+        """Forget topics with everything the broker knows about them. What is in the log stays until it ages."""
+        for deletion in [*map(self.topics.delete, topics), *map(self.request_modes.forget_topic, topics)]:
+            await deletion
+        for topic in topics:
+            self.offsets.forget_topic(topic)
+            self.pop.forget_topic(topic)
+            self.writers.forget_topic(topic)
+            self.store.delete_topic(topic)
+        self.stats.forget(lambda key: not topics.isdisjoint(key.split("@")))
 
     def _message_totals(self) -> tuple[int, int]:
         return self.store.stats.put_count, self.store.stats.get_transferred

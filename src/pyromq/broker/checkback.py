@@ -11,6 +11,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.halfmessages import DISCARDED, HALF, Half, HalfMessages
 from pyromq.broker.parked import copy_of, read_parked, real_place
 from pyromq.broker.rights import Rights
+from pyromq.broker.savedtable import Unsaved
 from pyromq.broker.topics import Topics
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -76,7 +77,11 @@ class CheckBack:
 
     def _give_up(self, half: Half, summary: RecordSummary, record: memoryview) -> None:
         """Keep the message where an admin finds it, and end its transaction."""
-        self._topics.ensure(DISCARDED, 1)
+        try:
+            self._topics.ensure(DISCARDED, 1)
+        except Unsaved:
+            self._halves.schedule(half, self._clock())
+            return
         properties = decode_properties(summary.properties)
         message = copy_of(summary, record, (DISCARDED, 0), summary.properties, properties)
         message.prepared_transaction_offset = summary.physical_offset

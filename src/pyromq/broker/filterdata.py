@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from pyromq.broker.bloom import bloom_data
+from pyromq.broker.periodicfile import PeriodicFile
 from pyromq.broker.sqlfilter import Predicate, SqlSyntaxError, compile_sql
-from pyromq.configfile import read_config, write_config
+from pyromq.configfile import read_config
 from pyromq.protocol.bodies import ConsumerFilterData, ConsumerFilterTable, ExpressionType, SubscriptionData
 from pyromq.protocol.bodies.filters import TopicFilters
 
@@ -39,12 +42,11 @@ class FilterTable:
     """Group and topic → filter."""
 
     def __init__(self, path: Path, clock: Callable[[], int], keep_dead: int) -> None:
-        self._path = path
+        self._file = PeriodicFile(path, "filterDataByTopic", self._copies)
         self._clock = clock
         self._keep_dead = keep_dead
         self._groups: dict[str, dict[str, RegisteredFilter]] = {}
         self._count = 0
-        self._dirty = False
 
     def __len__(self) -> int:
         return self._count
@@ -69,7 +71,7 @@ class FilterTable:
 
     def load(self) -> None:
         """Read the file. Everything in it is dead until its consumers come back. Raises ProtocolError."""
-        stored = read_config(self._path, ConsumerFilterTable.decode)
+        stored = read_config(self._file.path, ConsumerFilterTable.decode)
         deadline = self._clock() - DEAD_BEFORE_LOAD_MS
         for topic, filters in (stored.filter_data_by_topic if stored is not None else {}).items():
             for group, data in filters.group_filter_data.items():
@@ -79,21 +81,25 @@ class FilterTable:
                     self._enter(topic, group, RegisteredFilter(data, compile_sql(data.expression)))
                 except SqlSyntaxError as error:
                     log.warning("filter of %s on %s dropped: %s", group, topic, error)
+        self._file.start_with(stored.filter_data_by_topic if stored is not None else ())
 
     def persist(self) -> None:
-        """Drop what is dead for too long and write the file, if anything changed since the last time."""
+        """Drop what is dead for too long and write the file, if anything changed since the last time. Blocks."""
         self._clean()
-        if self._dirty:
-            write_config(self._path, self.table().pretty())
-            self._dirty = False
+        self._file.persist()
 
-    def table(self) -> ConsumerFilterTable:
-        """The table as it is persisted."""
-        topics: dict[str, TopicFilters] = {}
+    async def save(self) -> None:
+        """The same in a thread, with the filters as they are now."""
+        self._clean()
+        await self._file.save()
+
+    def _copies(self, topics: Iterable[str]) -> dict[str, TopicFilters | None]:
+        copies: dict[str, TopicFilters | None] = dict.fromkeys(topics)
         for group, filters in self._groups.items():
-            for topic, each in filters.items():
-                topics.setdefault(topic, TopicFilters(topic=topic)).group_filter_data[group] = each.data
-        return ConsumerFilterTable(filter_data_by_topic=topics)
+            for topic in filters.keys() & copies.keys():
+                of_topic = copies[topic] = copies[topic] or TopicFilters(topic=topic)
+                of_topic.group_filter_data[group] = msgspec.structs.replace(filters[topic].data)
+        return copies
 
     def _register(self, group: str, subscription: SubscriptionData) -> None:
         topic, expression, version = subscription.topic, subscription.sub_string, subscription.sub_version
@@ -104,7 +110,7 @@ class FilterTable:
             if known.is_dead or version > known.data.client_version:
                 known.data.client_version = version
                 known.data.dead, known.data.dead_time = False, 0
-                self._dirty = True
+                self._file.dirty.add(topic)
             return
         if known is not None and version == known.data.client_version:
             log.warning("%s subscribes to %s with another expression under one version, ignored", group, topic)
@@ -124,7 +130,7 @@ class FilterTable:
             topic=topic,
         )
         self._enter(topic, group, RegisteredFilter(data, matches))
-        self._dirty = True
+        self._file.dirty.add(topic)
 
     def _enter(self, topic: str, group: str, entry: RegisteredFilter) -> None:
         known = self.get(group, topic)
@@ -137,7 +143,7 @@ class FilterTable:
     def _bury(self, entry: RegisteredFilter) -> None:
         if not entry.is_dead:
             entry.data.dead, entry.data.dead_time = True, self._clock()
-            self._dirty = True
+            self._file.dirty.add(entry.data.topic)
 
     def _clean(self) -> None:
         limit = self._clock() - self._keep_dead
@@ -145,6 +151,6 @@ class FilterTable:
             for topic in [topic for topic, each in filters.items() if each.is_dead and each.data.dead_time <= limit]:
                 del filters[topic]
                 self._count -= 1
-                self._dirty = True
+                self._file.dirty.add(topic)
             if not filters:
                 del self._groups[group]

@@ -101,9 +101,9 @@ class Filters:
         """Read the filters of earlier runs. Raises ProtocolError when neither file nor backup is legible."""
         self.registered.load()
 
-    def persist(self) -> None:
+    async def save(self) -> None:
         """Write them, if they changed."""
-        self.registered.persist()
+        await self.registered.save()
 
     def subscribe(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """A heartbeat says what a group wants now; those filters are what its pulls get."""

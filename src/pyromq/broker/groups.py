@@ -1,15 +1,19 @@
 """The consumer groups a broker knows and what each may do: `config/subscriptionGroup.json` in memory.
 
-Every change bumps the data version and is on disk before it is answered.
+Every change bumps the data version and is on disk before anybody sees it (`savedtable`).
 """
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+
+import msgspec
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, group_not_exist
-from pyromq.configfile import read_config, write_config
+from pyromq.broker.savedtable import SAVED, Save, SavedTable
+from pyromq.broker.tablefile import Changes, TableFile
+from pyromq.configfile import read_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupTable
 from pyromq.protocol.codes import ResponseCode
@@ -18,6 +22,7 @@ from pyromq.protocol.errors import ValidationError
 log = logging.getLogger(__name__)
 
 READ_FORBIDDEN = 1 << 2
+_TABLE, _FORBIDDEN = "subscriptionGroupTable", "forbiddenTable"
 
 PREDEFINED = (
     names.TOOLS_CONSUMER_GROUP,
@@ -40,20 +45,31 @@ class Groups:
         self._path = path or config.config_dir / "subscriptionGroup.json"
         self._table: dict[str, SubscriptionGroupConfig] = {}
         self._forbidden: dict[str, dict[str, int]] = {}
-        self.version = DataVersion(timestamp=clock())
+        self.saved = SavedTable(
+            TableFile(self._path, _TABLE, _FORBIDDEN),
+            {_TABLE: self._table, _FORBIDDEN: self._forbidden},
+            clock,
+            version=DataVersion(timestamp=clock()),
+        )
         self.refused = 0
         """How often the bound was met."""
 
+    @property
+    def version(self) -> DataVersion:
+        """Of what is in the table now."""
+        return self.saved.version or DataVersion()
+
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
-        self._table = {name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED}
+        groups = {name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED}
         for name in (names.ONS_HTTP_PROXY_GROUP, names.ONS_API_PULL_GROUP, names.ONS_API_PERMISSION_GROUP):
-            self._table[name].consume_broadcast_enable = True
+            groups[name].consume_broadcast_enable = True
         stored = read_config(self._path, SubscriptionGroupTable.decode)
-        if stored is not None:
-            self._table.update(stored.subscription_group_table)
-            self._forbidden = {group: dict(topics) for group, topics in (stored.forbidden_table or {}).items()}
-            self.version = stored.data_version
+        if stored is None:
+            self.saved.load({_TABLE: groups})
+            return
+        groups.update(stored.subscription_group_table)
+        self.saved.load({_TABLE: groups, _FORBIDDEN: stored.forbidden_table or {}}, stored.data_version)
 
     def get(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's configuration without making it."""
@@ -71,7 +87,7 @@ class Groups:
     def use(self, group: str) -> SubscriptionGroupConfig | None:
         """The group's configuration, made on first use when that is allowed; None otherwise.
 
-        Raises Refused at the bound.
+        Raises Refused at the bound, and Unsaved until a new one is on disk.
         """
         known = self._table.get(group)
         if known is not None:
@@ -83,14 +99,11 @@ class Groups:
             names.check_group(group, longest=names.MAX_GROUP_OF_OLD_CLIENTS - len(names.RETRY_PREFIX))
         except ValidationError:
             return None
-        if len(self._table) >= self._config.max_groups:
-            self.refused += 1
-            raise self._full()
-        created = SubscriptionGroupConfig(group_name=group)
-        log.info("created consumer group %s on first use", group)
-        self._table[group] = created
-        self._save()
-        return created
+        save = self.saved.pending(_TABLE, group)
+        if save is None or self.saved.planned(_TABLE, group) is None:
+            save = self.put(SubscriptionGroupConfig(group_name=group))
+        save.check()
+        return self._table[group]
 
     def require(self, group: str) -> SubscriptionGroupConfig:
         """`use`, or Refused."""
@@ -99,60 +112,51 @@ class Groups:
             raise group_not_exist(group)
         return known
 
-    def put(self, group: SubscriptionGroupConfig) -> None:
+    def put(self, group: SubscriptionGroupConfig) -> Save:
         """Add or replace a group; equal configuration changes nothing. Raises Refused at the bound."""
-        if self._table.get(group.group_name) == group:
-            return
-        self.put_all([group])
+        return self.put_all([group])
 
-    def put_all(self, groups: list[SubscriptionGroupConfig]) -> None:
+    def put_all(self, groups: Iterable[SubscriptionGroupConfig]) -> Save:
         """Add or replace several groups with one save. Raises Refused at the bound."""
-        added = sum(group.group_name not in self._table for group in groups)
-        if added and len(self._table) + added > self._config.max_groups:
+        changes = {group.group_name: group for group in groups}
+        last = self.saved.pending(_TABLE, *changes) or SAVED
+        changes = {name: group for name, group in changes.items() if self.saved.planned(_TABLE, name) != group}
+        if not changes:
+            return last
+        added = sum(self.saved.planned(_TABLE, name) is None for name in changes)
+        if added and self.saved.size(_TABLE) + added > self._config.max_groups:
             self.refused += 1
-            raise self._full()
-        self._table.update({group.group_name: group for group in groups})
-        self._save()
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"the broker has {self.saved.size(_TABLE)} groups and maxGroups is {self._config.max_groups}: "
+                "delete groups that are not used or raise it, then try again",
+            )
+        return self.saved.stage({_TABLE: changes})
 
-    def _full(self) -> Refused:
-        return Refused(
-            ResponseCode.SYSTEM_ERROR,
-            f"the broker has {len(self._table)} groups and maxGroups is {self._config.max_groups}: "
-            "delete groups that are not used or raise it, then try again",
-        )
+    def delete(self, group: str) -> Save:
+        """Forget a group, if it is there."""
+        if self.saved.planned(_TABLE, group) is None:
+            return self.saved.pending(_TABLE, group) or SAVED
+        return self.saved.stage({_TABLE: {group: None}, _FORBIDDEN: {group: None}})
 
-    def delete(self, group: str) -> bool:
-        """Forget a group; whether it was there."""
-        self._forbidden.pop(group, None)
-        if self._table.pop(group, None) is None:
-            return False
-        self._save()
-        return True
-
-    def disable(self, group: str) -> None:
+    def disable(self, group: str) -> Save:
         """Stop a group's consumption."""
-        known = self._table.get(group)
-        if known is not None and known.consume_enable:
-            known.consume_enable = False
-            self._save()
+        known = self.saved.planned(_TABLE, group)
+        return SAVED if known is None else self.put(msgspec.structs.replace(known, consume_enable=False))
 
     def is_forbidden(self, group: str, topic: str) -> bool:
         """Whether the group may not read this topic."""
         topics = self._forbidden.get(group)
         return topics is not None and topics.get(topic, 0) & READ_FORBIDDEN != 0
 
-    def forbid(self, group: str, topic: str, *, readable: bool) -> None:
+    def forbid(self, group: str, topic: str, *, readable: bool) -> Save:
         """Allow or forbid the group to read the topic."""
-        topics = self._forbidden.setdefault(group, {})
-        bits = topics.get(topic, 0)
+        topics = dict(self.saved.planned(_FORBIDDEN, group) or {})
+        bits = topics.pop(topic, 0)
         bits = bits & ~READ_FORBIDDEN if readable else bits | READ_FORBIDDEN
         if bits:
             topics[topic] = bits
-        else:
-            topics.pop(topic, None)
-        if not topics:
-            del self._forbidden[group]
-        self._save()
+        return self.saved.stage({_FORBIDDEN: {group: topics or None}})
 
     def table(self) -> SubscriptionGroupTable:
         """The table as it is persisted and sent."""
@@ -162,17 +166,7 @@ class Groups:
             data_version=self.version,
         )
 
-    def replace_all(self, table: SubscriptionGroupTable) -> None:
+    def replace_all(self, table: SubscriptionGroupTable) -> Save:
         """Take over a master's table."""
-        self._table = dict(table.subscription_group_table)
-        self._forbidden = {group: dict(topics) for group, topics in (table.forbidden_table or {}).items()}
-        self.version = table.data_version
-        self.persist()
-
-    def persist(self) -> None:
-        """Write the file."""
-        write_config(self._path, self.table().pretty())
-
-    def _save(self) -> None:
-        self.version = self.version.next(self._clock())
-        self.persist()
+        entries: Changes = {_TABLE: table.subscription_group_table, _FORBIDDEN: table.forbidden_table or {}}
+        return self.saved.replace(entries, table.data_version)

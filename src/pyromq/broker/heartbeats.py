@@ -12,6 +12,7 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
 from pyromq.broker.rights import ClientIds, Rights
+from pyromq.broker.savedtable import Unsaved
 from pyromq.broker.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
@@ -80,13 +81,14 @@ class Heartbeats:
             try:
                 changed |= self._register_consumer(data, consumer, self._client(data, request, connection))
             except PyroMQError as error:
-                failure = error
+                # What is being saved comes first: the heartbeat is taken again then, and fails again.
+                failure = failure if isinstance(failure, Unsaved) else error
         for producer in data.producer_data_set:
             try:
                 names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
                 self._register_producer(producer.group_name, self._client(data, request, connection))
             except PyroMQError as error:
-                failure = error
+                failure = failure if isinstance(failure, Unsaved) else error
         if failure is not None:
             raise failure  # only now: one bad group must not cost a client the others
         return request.reply(header=HeartBeatResponseHeader(supports_heart_beat_v2=True, subscription_changed=changed))
@@ -105,7 +107,7 @@ class Heartbeats:
             names.retry_topic(consumer.group_name), group.retry_queue_nums, unit=consumer.unit_mode
         )
         if ordered and not retry.order:
-            self._topics.mark_ordered([retry.topic_name])
+            self._topics.mark_ordered([retry.topic_name]).check()
         if not data.without_sub:
             self._filters.subscribe(consumer.group_name, consumer.subscription_data_set)
         return self.consumers.register(

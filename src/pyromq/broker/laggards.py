@@ -1,9 +1,11 @@
 """Groups that are too far behind, which a broker may stop so that reading old files does not slow down the others."""
 
+import contextlib
 import logging
 from collections.abc import Iterator
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.errors import Refused
 from pyromq.broker.groups import Groups
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.store import MessageStore
@@ -20,11 +22,11 @@ class Laggards:
         self._offsets = offsets
         self._store = store
 
-    def stop_them(self) -> None:
+    async def stop_them(self) -> None:
         """Look once; does nothing unless `disableConsumeIfConsumerReadSlowly` is set."""
         if not self._config.disable_consume_if_consumer_read_slowly:
             return
-        limit = self._config.consumer_fallbehind_threshold
+        limit, saves = self._config.consumer_fallbehind_threshold, []
         for group, topic, behind in self._far_behind(limit):
             log.warning(
                 "consumption of group %s is stopped: it is %d bytes behind in %s, "
@@ -34,7 +36,10 @@ class Laggards:
                 topic,
                 limit,
             )
-            self._groups.disable(group)
+            saves.append(self._groups.disable(group))
+        for save in saves:
+            with contextlib.suppress(Refused):  # the next look tries again
+                await save
 
     def _far_behind(self, limit: int) -> Iterator[tuple[str, str, int]]:
         for topic, group in list(self._offsets.pairs()):

@@ -4,13 +4,12 @@ Offsets may move backwards: a client or an admin is allowed to. A reset asked fo
 consumer pulls; until then commits of that queue are ignored, since they stem from before the reset.
 """
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 from pyromq.broker.errors import Refused
-from pyromq.configfile import read_config, write_config
+from pyromq.broker.periodicfile import PeriodicFile
+from pyromq.configfile import read_config
 from pyromq.protocol.bodies import ConsumerOffsetTable, DataVersion
 from pyromq.protocol.codes import ResponseCode
 
@@ -21,12 +20,10 @@ class ConsumerOffsets:
     """`topic@group` → queue id → next offset to consume."""
 
     def __init__(self, path: Path, clock: Callable[[], int], *, version_step: int = 500) -> None:
-        self._path = path
+        self._file = PeriodicFile(path, "offsetTable", self._copies)
         self._clock = clock
         self._version_step = version_step
         self._commits = 0
-        self._dirty = False
-        self._writing = threading.Lock()
         self._table: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
@@ -36,9 +33,10 @@ class ConsumerOffsets:
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
-        stored = read_config(self._path, ConsumerOffsetTable.decode)
+        stored = read_config(self._file.path, ConsumerOffsetTable.decode)
         if stored is not None:
             self.replace_all(stored)
+            self._file.start_with(self._table)
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The stored offset, or a reset that was not picked up yet; None when there is neither."""
@@ -126,9 +124,9 @@ class ConsumerOffsets:
 
     def replace_all(self, table: ConsumerOffsetTable) -> None:
         """Take over a stored or a master's table."""
+        self._file.dirty.update(self._table, table.offset_table)
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
         self.version = table.data_version or self.version
-        self._dirty = True
 
     def raise_to(self, table: ConsumerOffsetTable, bound: Callable[[str, int], int]) -> int:
         """Take over what was committed elsewhere where that is further on, but not beyond `bound`; how much that is.
@@ -163,30 +161,20 @@ class ConsumerOffsets:
                 known = self._table[key] = {}
             if any(known.get(queue_id) != offset for queue_id, offset in queues.items()):
                 known.update(queues)
-                self._dirty = True
+                self._file.dirty.add(key)
         self.version = table.data_version or self.version
 
     def persist(self) -> None:
         """Write the file, if anything changed since the last time. Blocks. Raises OSError."""
-        if self._dirty:
-            self._write(self.table())
-            self._dirty = False
+        self._file.persist(self.version)
 
     async def save(self) -> None:
         """The same in a thread, with the offsets as they are now. A failure leaves them to be written next time."""
-        if not self._dirty:
-            return
-        self._dirty = False
-        try:
-            await asyncio.to_thread(self._write, self.table())
-        except BaseException:
-            self._dirty = True
-            raise
+        await self._file.save(self.version)
 
-    def _write(self, table: ConsumerOffsetTable) -> None:
-        # A cancelled `save` leaves its thread writing: whoever comes later waits for it, and thereby has the last word.
-        with self._writing:
-            write_config(self._path, table.pretty())
+    def _copies(self, keys: Iterable[str]) -> Mapping[str, dict[int, int] | None]:
+        table = self._table
+        return {key: dict(queues) if (queues := table.get(key)) is not None else None for key in keys}
 
     def _set(self, key: str, queue_id: int, offset: int) -> None:
         queues = self._table.get(key)
@@ -198,7 +186,7 @@ class ConsumerOffsets:
                 )
             queues = self._table[key] = {}
         queues[queue_id] = offset
-        self._dirty = True
+        self._file.dirty.add(key)
         self._commits += 1
         if self._commits % self._version_step == 0:
             self.version = self.version.next(self._clock())
@@ -214,7 +202,7 @@ class ConsumerOffsets:
         for table in (self._table, self._pulled, self._resets):
             for key in [key for key in table if matches(*_split(key))]:
                 del table[key]
-                self._dirty = True
+                self._file.dirty.add(key)
 
 
 def _split(key: str) -> tuple[str, str]:

@@ -191,7 +191,8 @@ class Registration:
             # The last one known stays: another name server may have lost it, or the master may come back.
             self.master = MasterAddress(header.master_addr, header.ha_server_addr)
         if answer.body:
-            self._topics.mark_ordered(KVTable.decode(answer.body).table)
+            # If it cannot be saved, the next registration brings it again.
+            _ = self._topics.mark_ordered(KVTable.decode(answer.body).table)
 
     async def _unregister_from(self, address: str) -> None:
         identity = self.identity

@@ -1,17 +1,21 @@
 """The topics of a broker: the system's own, those that clients create by sending, those that admins make.
 
-The table is `config/topics.json` in memory: every change bumps the data version, is on disk before it is answered and
-is told to `changed`, which registers it with the name servers.
+The table is `config/topics.json` in memory: every change is on disk before anybody sees it (`savedtable`), bumps the
+data version and is told to `changed`, which registers it with the name servers.
 """
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import msgspec
+
 from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.configfile import read_config, write_config
+from pyromq.broker.savedtable import SAVED, Save, SavedTable
+from pyromq.broker.tablefile import TableFile
+from pyromq.configfile import read_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicConfigTable
 from pyromq.protocol.codes import ResponseCode
@@ -23,6 +27,7 @@ UNIT_SUB_FLAG = 2
 BENCHMARK_QUEUES = 1024
 DELAY_QUEUES = 18
 MAX_QUEUES = 65_535
+_TABLE = "topicConfigTable"
 
 
 def system_topics(config: BrokerConfig, *, delay_levels: int = DELAY_QUEUES) -> dict[str, TopicConfig]:
@@ -65,21 +70,31 @@ class Topics:
         self._clock = clock
         self._path = path or config.config_dir / "topics.json"
         self._table: dict[str, TopicConfig] = {}
+        self.saved = SavedTable(
+            TableFile(self._path, _TABLE),
+            {_TABLE: self._table},
+            clock,
+            version=DataVersion(timestamp=clock()),
+        )
         self._own = {config.broker_name, config.broker_cluster_name, names.reply_topic(config.broker_cluster_name)}
         self.changed = changed
         self.refused = 0
         """How often the bound was met."""
         self.assumed = False
         """Whether topics are there that a slave made up."""
-        self.version = DataVersion(timestamp=clock(), counter=0, state_version=0)
+
+    @property
+    def version(self) -> DataVersion:
+        """Of what is in the table now."""
+        return self.saved.version or DataVersion()
 
     def load(self) -> None:
         """Read the file on top of the system topics. Raises ProtocolError when neither it nor its backup is legible."""
         stored = read_config(self._path, TopicConfigTable.decode)
-        self._table = system_topics(self._config, delay_levels=len(self._config.message_delay_level.split()))
+        topics = system_topics(self._config, delay_levels=len(self._config.message_delay_level.split()))
         if stored is not None:
-            self._table.update(stored.topic_config_table)
-            self.version = stored.data_version
+            topics.update(stored.topic_config_table)
+        self.saved.load({_TABLE: topics}, stored.data_version if stored is not None else None)
 
     def get(self, topic: str) -> TopicConfig | None:
         """The topic's configuration, or None."""
@@ -104,7 +119,10 @@ class Topics:
         return TopicConfigTable(topic_config_table=dict(chosen), data_version=self.version)
 
     def create_on_send(self, topic: str, template: str, queues: int, *, unit: bool = False) -> TopicConfig | None:
-        """Make the topic that a producer sent to, by the template it named; None when that is not allowed."""
+        """Make the topic that a producer sent to, by the template it named; None when that is not allowed.
+
+        Raises Unsaved until it is on disk.
+        """
         model = self._table.get(template)
         if model is None:
             return None
@@ -122,82 +140,82 @@ class Topics:
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=UNIT_FLAG if unit else 0,
         )
-        log.info("created topic %s with %d queues, after the template %s", topic, count, template)
-        self.put(created)
-        return created
+        return self._make(created)
 
     def ensure(self, topic: str, queues: int, *, permission: int = perm.READ_WRITE, unit: bool = False) -> TopicConfig:
-        """The topic, made with this many queues when it is missing: retry, dead-letter and other inner topics."""
+        """The topic, made with this many queues when it is missing: retry, dead-letter and other inner topics.
+
+        Raises Unsaved until it is on disk.
+        """
         known = self._table.get(topic)
         if known is None:
-            known = _topic(topic, queues, permission)
-            known.topic_sys_flag = UNIT_SUB_FLAG if unit else 0
-            self.put(known)
+            made = _topic(topic, queues, permission)
+            made.topic_sys_flag = UNIT_SUB_FLAG if unit else 0
+            known = self._make(made)
         return known
 
     def assume(self, topic: str, queues: int) -> None:
         """On a slave: a topic that its master has, and of which no more is known yet. Lasts until `replace_all`."""
-        if len(self._table) < self._config.max_topics:
-            self._table[topic] = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
+        known = self.saved.planned(_TABLE, topic) is not None
+        if not known and self.saved.size(_TABLE) < self._config.max_topics:
+            made = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
             self.assumed = True
-            try:
-                self.persist()
-            except OSError as error:
-                log.warning("topic %s is not saved yet: %s", topic, error)
+            _ = self.saved.stage({_TABLE: {topic: made}}, same_version=True)  # else its next message tries again
 
-    def put(self, topic: TopicConfig) -> None:
+    def put(self, topic: TopicConfig) -> Save:
         """Add or replace a topic; the same configuration again changes nothing. Raises Refused at the bound."""
-        if self._table.get(topic.topic_name) == topic:
-            return
-        self.put_all([topic])
+        return self.put_all([topic])
 
-    def put_all(self, topics: list[TopicConfig]) -> None:
+    def put_all(self, topics: Iterable[TopicConfig]) -> Save:
         """Add or replace several topics with one save and one registration. Raises Refused at the bound."""
-        added = sum(topic.topic_name not in self._table for topic in topics)
-        if added and len(self._table) + added > self._config.max_topics:
+        changes = {topic.topic_name: topic for topic in topics}
+        last = self.saved.pending(_TABLE, *changes) or SAVED
+        changes = {name: topic for name, topic in changes.items() if self.saved.planned(_TABLE, name) != topic}
+        if not changes:
+            return last
+        added = sum(self.saved.planned(_TABLE, name) is None for name in changes)
+        if added and self.saved.size(_TABLE) + added > self._config.max_topics:
             self.refused += 1
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
-                f"the broker has {len(self._table)} topics and maxTopics is {self._config.max_topics}: "
+                f"the broker has {self.saved.size(_TABLE)} topics and maxTopics is {self._config.max_topics}: "
                 "delete topics that are not used or raise it, then try again",
             )
-        self._table.update({topic.topic_name: topic for topic in topics})
-        self._save()
-        self.changed(topics)
+        save = self.saved.stage({_TABLE: changes})
+        save.when_saved(lambda: self.changed(list(changes.values())))
+        return save
 
-    def delete(self, topic: str) -> bool:
-        """Forget a topic; whether it was there."""
-        if self._table.pop(topic, None) is None:
-            return False
-        self._save()
-        return True
+    def delete(self, topic: str) -> Save:
+        """Forget a topic, if it is there."""
+        if self.saved.planned(_TABLE, topic) is None:
+            return self.saved.pending(_TABLE, topic) or SAVED
+        return self.saved.stage({_TABLE: {topic: None}})
 
-    def mark_ordered(self, topics: Iterable[str]) -> None:
+    def mark_ordered(self, topics: Iterable[str]) -> Save:
         """Set the order flag of topics that the name server's order configuration names."""
-        ordered = [known for name in topics if (known := self._table.get(name)) and not known.order]
-        for topic in ordered:
-            topic.order = True
-        if ordered:
-            self._save()
+        known = (self.saved.planned(_TABLE, name) for name in topics)
+        return self.put_all([msgspec.structs.replace(topic, order=True) for topic in known if topic is not None])
 
-    def replace_all(self, table: TopicConfigTable) -> None:
+    def replace_all(self, table: TopicConfigTable) -> Save:
         """Take over a master's table; topics that are gone there go here too, in one step."""
-        self._table = dict(table.topic_config_table)
-        self.version = table.data_version
-        self.assumed = False
-        self.persist()
+        save = self.saved.replace({_TABLE: table.topic_config_table}, table.data_version)
+        save.when_saved(self._all_known)
+        return save
 
-    def bump(self) -> None:
+    def bump(self) -> Save:
         """A new data version without another change, so that name servers take the registration again."""
-        self.version = self.version.next(self._clock())
+        return self.saved.stage({})
 
-    def persist(self) -> None:
-        """Write the file."""
-        write_config(self._path, self.table().pretty())
+    def _make(self, topic: TopicConfig) -> TopicConfig:
+        """Have a missing topic saved, unless it is on its way. Raises Unsaved until it is there."""
+        save = self.saved.pending(_TABLE, topic.topic_name)
+        if save is None or self.saved.planned(_TABLE, topic.topic_name) is None:
+            save = self.put(topic)
+        save.check()
+        return self._table[topic.topic_name]
 
-    def _save(self) -> None:
-        self.bump()
-        self.persist()
+    def _all_known(self) -> None:
+        self.assumed = False
 
 
 def _topic(name: str, queues: int, permission: int = perm.READ_WRITE) -> TopicConfig:

@@ -110,7 +110,7 @@ async def test_every_member_hears_of_every_change(tmp_path: Path) -> None:
         await second.__aexit__(None, None, None)
         await hears(peer)
         assert await members(peer) == ["c1"]
-        broker.groups.put(SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=False))
+        await broker.groups.put(SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=False))
         await third.heartbeat("c3", consumer=consumer_of("g", "orders"))
         broadcasting = ConsumerData(group_name="b", message_model=MessageModel.BROADCASTING)
         await peer.heartbeat("c1", consumer=broadcasting)

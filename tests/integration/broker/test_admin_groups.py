@@ -146,5 +146,5 @@ async def test_a_pull_with_its_own_expression_is_forbidden_too(tmp_path: Path) -
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
         await create(peer, "g")
-        broker.groups.forbid("g", "orders", readable=False)
+        await broker.groups.forbid("g", "orders", readable=False)
         assert (await peer.pull("orders", tags="*")).code == ResponseCode.SUCCESS, "as Apache's broker has it"

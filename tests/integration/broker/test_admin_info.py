@@ -219,7 +219,7 @@ async def test_cleaning_leaves_what_is_in_use(tmp_path: Path, code: int) -> None
         assert (await peer.call(code)).code == ResponseCode.SUCCESS, "an empty store"
         await peer.stored("orders", b"kept")
         await peer.stored("forgotten")
-        broker.topics.delete("forgotten")
+        await broker.topics.delete("forgotten")
         assert (await peer.call(code)).code == ResponseCode.SUCCESS
         assert [message.body for message in await peer.messages("orders")] == [b"kept"]
         gone = code == RequestCode.CLEAN_UNUSED_TOPIC
@@ -273,12 +273,12 @@ async def test_a_group_far_behind_is_stopped_when_asked_for(tmp_path: Path) -> N
         for _ in range(20):
             await peer.stored("orders", b"x" * 100)
         for group, offset in (("slow", 0), ("quick", 19), ("done", 20)):
-            broker.groups.put(SubscriptionGroupConfig(group_name=group))
+            await broker.groups.put(SubscriptionGroupConfig(group_name=group))
             broker.offsets.commit(group, "orders", 0, offset)
-        broker.laggards.stop_them()
+        await broker.laggards.stop_them()
         assert (await peer.pull("orders", group="slow")).code == ResponseCode.SUCCESS, "off by default"
         broker.config.disable_consume_if_consumer_read_slowly = True
-        broker.laggards.stop_them()
+        await broker.laggards.stop_them()
         assert (await peer.pull("orders", group="slow")).code == ResponseCode.NO_PERMISSION
         assert (await peer.pull("orders", group="quick")).code == ResponseCode.SUCCESS
         assert (await peer.pull("orders", group="done")).code == ResponseCode.SUCCESS

@@ -34,10 +34,10 @@ async def cluster(path: Path) -> AsyncIterator[tuple[Broker, Peer]]:
         await second.start()
         try:
             for broker in (first, second):
-                broker.topics.put(TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=2))
+                await broker.topics.put(TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=2))
                 await routed(broker, "orders")
             # Both brokers announce it on their own; the route is whole once the second one is in it too.
-            second.topics.put(TopicConfig(topic_name="later", read_queue_nums=1, write_queue_nums=1))
+            await second.topics.put(TopicConfig(topic_name="later", read_queue_nums=1, write_queue_nums=1))
             await routed(second, "later")
             yield first, peer
         finally:
@@ -121,5 +121,5 @@ async def test_modes_are_kept_listed_and_refused(tmp_path: Path) -> None:
         answer = await peer.call(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         table = MessageRequestModeTable.decode(answer.body).message_request_mode_map
         assert table["orders"]["g"].pop_share_queue_num == 2
-        broker.delete_topic("orders")
+        await broker.delete_topics({"orders"})
         assert broker.request_modes.table().message_request_mode_map == {}

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from pyromq.protocol.bodies import BatchAck, BatchAckBody, KVTable, SubscriptionGroupConfig, ack_bits
+from pyromq.protocol.bodies import BatchAck, BatchAckBody, KVTable, SubscriptionGroupConfig, TopicConfig, ack_bits
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
     NotificationHeader,
@@ -47,7 +47,7 @@ async def test_pop_and_acknowledge(tmp_path: Path) -> None:
 
 async def test_unacknowledged_messages_come_back_and_end_as_dead_letters(tmp_path: Path) -> None:
     async with standalone(tmp_path, **QUICK) as (broker, peer):
-        broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=1))
+        await broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=1))
         await sent(peer, "a", "b", TAGS="t", KEYS="k")
         first, second = await pop(peer, invisible=1_000)
         await acked(peer, second)
@@ -166,6 +166,7 @@ async def test_a_restart_in_order_repeats_nothing(tmp_path: Path) -> None:
 
 async def test_many_consumers_share_a_topic(tmp_path: Path) -> None:
     async with standalone(tmp_path, flush_disk_type="ASYNC_FLUSH") as (broker, peer), Peer(peer.address) as other:
+        await broker.topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
         expected = {str(number).encode() for number in range(200)}
         got: list[bytes] = []
 
@@ -192,5 +193,5 @@ async def test_refused_acknowledgements(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await sent(peer, "a")
         (popped,) = await pop(peer)
-        broker.topics.delete("orders")
+        await broker.topics.delete("orders")
         assert (await ack(peer, popped)).code == ResponseCode.TOPIC_NOT_EXIST

@@ -101,8 +101,8 @@ async def test_one_arrival_wakes_a_thousand_parked_pulls(tmp_path: Path) -> None
 async def test_permissions_and_existence_are_checked_in_order(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
-        broker.topics.put(TopicConfig(topic_name="write-only", perm=2))
-        broker.groups.put(SubscriptionGroupConfig(group_name="stopped", consume_enable=False))
+        await broker.topics.put(TopicConfig(topic_name="write-only", perm=2))
+        await broker.groups.put(SubscriptionGroupConfig(group_name="stopped", consume_enable=False))
         cases = [
             (await peer.pull("orders", group="a/b"), ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, None),
             (await peer.pull("orders", group="stopped"), ResponseCode.NO_PERMISSION, "2"),
@@ -127,7 +127,7 @@ async def test_a_heartbeat_subscription_is_used_without_an_inline_one(tmp_path: 
         assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
         await peer.stored("others")
         assert (await peer.pull("others", tags=None)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
-        broker.groups.forbid("g", "orders", readable=False)
+        await broker.groups.forbid("g", "orders", readable=False)
         assert (await peer.pull("orders", tags=None)).ext["forbiddenType"] == "5"
 
 
@@ -135,7 +135,7 @@ async def test_a_group_that_may_not_broadcast_is_refused(tmp_path: Path) -> None
     # C-04
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
-        broker.groups.put(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=False))
+        await broker.groups.put(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=False))
         consumer = ConsumerData(
             group_name="g",
             message_model=MessageModel.BROADCASTING,

@@ -301,7 +301,7 @@ async def test_tables_come_over(tmp_path: Path) -> None:
         header = UpdateConsumerOffsetHeader(consumer_group="g", topic="orders", queue_id=0, commit_offset=1)
         assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
         master.groups.require("g")
-        master.request_modes.put(SetMessageRequestMode(topic="orders", consumer_group="g"))
+        await master.request_modes.put(SetMessageRequestMode(topic="orders", consumer_group="g"))
         await until(lambda: master.store.max_offset("orders", 0) == 2)
         async with slave_of(tmp_path, namesrv) as (slave, _):
             await until(lambda: slave.delay_offsets.get(1) == 1)

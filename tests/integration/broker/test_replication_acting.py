@@ -15,7 +15,7 @@ from pyromq.broker.metrics import BrokerMetrics
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
-from pyromq.protocol.bodies import RegisterBrokerBody, TopicRouteData
+from pyromq.protocol.bodies import RegisterBrokerBody, SubscriptionGroupConfig, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
     CheckTransactionStateHeader,
@@ -237,7 +237,7 @@ async def test_a_retry_goes_to_another_master(tmp_path: Path) -> None:
         other = await brokers.start("broker-b")
         async with Peer(master.address) as peer, Peer(slave.address) as reader:
             await peer.stored("orders", b"hard")
-            master.groups.require("g")
+            await master.groups.put(SubscriptionGroupConfig(group_name="g"))
             await caught_up(master, slave)
             await known(slave, "orders")
             (message,) = await peer.messages("orders")

@@ -59,8 +59,8 @@ async def first_message(peer: Peer, topic: str = "orders", **properties: str) ->
     return message
 
 
-def limited(broker: Broker, *, retry_max_times: int = 16, retry_queue_nums: int = 1) -> None:
-    broker.groups.put(
+async def limited(broker: Broker, *, retry_max_times: int = 16, retry_queue_nums: int = 1) -> None:
+    await broker.groups.put(
         SubscriptionGroupConfig(group_name=GROUP, retry_max_times=retry_max_times, retry_queue_nums=retry_queue_nums)
     )
 
@@ -105,7 +105,7 @@ async def test_the_delay_is_by_attempt_or_as_asked(tmp_path: Path, level: int, q
 async def test_the_limit_of_send_back_is_reached_with_that_many_retries(tmp_path: Path) -> None:
     # C-13
     async with standalone(tmp_path) as (broker, peer):
-        limited(broker, retry_max_times=1)
+        await limited(broker, retry_max_times=1)
         message = await first_message(peer)
         await send_back(peer, message, 1)
         (again,) = await peer.messages(RETRY, hold=HOLD)
@@ -147,7 +147,7 @@ async def test_an_old_client_cannot_name_a_limit(tmp_path: Path) -> None:
 
 async def test_a_message_sent_to_the_retry_topic_may_have_been_retried_as_often_as_the_limit(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        limited(broker, retry_max_times=2)
+        await limited(broker, retry_max_times=2)
         for times in (2, 3):
             assert (await send_to_retry(peer, times)).code == ResponseCode.SUCCESS
         (kept,) = await peer.messages(RETRY)
@@ -161,7 +161,7 @@ async def test_a_message_sent_to_the_retry_topic_may_have_been_retried_as_often_
 
 async def test_what_an_ordered_group_gives_up_is_dead_at_once(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        limited(broker)
+        await limited(broker)
         broker.locks.lock(GROUP, "client", [MessageQueue("orders", "broker-a", 0)])
         await send_to_retry(peer, 0)
         assert len(await peer.messages(DLQ)) == 1
@@ -170,7 +170,7 @@ async def test_what_an_ordered_group_gives_up_is_dead_at_once(tmp_path: Path) ->
 
 async def test_retry_queues_follow_the_group(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        limited(broker, retry_queue_nums=3)
+        await limited(broker, retry_queue_nums=3)
         message = await first_message(peer)
         await send_back(peer, message, 18)
         topic = broker.topics.get(RETRY)
@@ -180,7 +180,7 @@ async def test_retry_queues_follow_the_group(tmp_path: Path) -> None:
 
 async def test_a_group_without_retry_queues_stores_nothing(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        limited(broker, retry_queue_nums=0)
+        await limited(broker, retry_queue_nums=0)
         message = await first_message(peer)
         before = broker.store.max_physical_offset
         assert (await send_back(peer, message)).code == ResponseCode.SUCCESS
@@ -189,12 +189,12 @@ async def test_a_group_without_retry_queues_stores_nothing(tmp_path: Path) -> No
 
 async def test_refusals(tmp_path: Path) -> None:
     async with standalone(tmp_path, auto_create_subscription_group="false") as (broker, peer):
-        broker.groups.put(SubscriptionGroupConfig(group_name="g"))
+        await broker.groups.put(SubscriptionGroupConfig(group_name="g"))
         message = await first_message(peer)
         answer = await send_back(peer, message, group="unknown")
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
         assert (await send_to_retry(peer, 0, group="unknown")).code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-        limited(broker)
+        await limited(broker)
         message.physical_offset += 1
         answer = await send_back(peer, message)
         assert answer.code == ResponseCode.SYSTEM_ERROR
@@ -203,7 +203,7 @@ async def test_refusals(tmp_path: Path) -> None:
         assert (await send_back(peer, message)).code == ResponseCode.SYSTEM_ERROR
         message.physical_offset = -1
         assert (await send_back(peer, message)).code == ResponseCode.SYSTEM_ERROR
-        broker.topics.put(TopicConfig(topic_name=RETRY, read_queue_nums=1, write_queue_nums=1, perm=4))
+        await broker.topics.put(TopicConfig(topic_name=RETRY, read_queue_nums=1, write_queue_nums=1, perm=4))
         assert (await send_back(peer, message)).code == ResponseCode.NO_PERMISSION
         broker.config.broker_permission = 4
         assert (await send_back(peer, message)).code == ResponseCode.NO_PERMISSION

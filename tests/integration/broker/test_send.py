@@ -194,8 +194,8 @@ async def test_a_header_that_lacks_a_field_is_refused_by_name(tmp_path: Path) ->
 
 async def test_an_ordered_topic_is_refused_by_a_broker_that_takes_no_writes(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        broker.topics.put(TopicConfig(topic_name="ordered", order=True))
-        broker.topics.put(TopicConfig(topic_name="plain"))
+        await broker.topics.put(TopicConfig(topic_name="ordered", order=True))
+        await broker.topics.put(TopicConfig(topic_name="plain"))
         broker.config.broker_permission = 4
         assert (await peer.send("ordered")).code == ResponseCode.NO_PERMISSION
         assert (await peer.send("plain")).code == ResponseCode.SUCCESS

@@ -107,7 +107,7 @@ def test_filters_of_a_group_that_left_live_a_day(tmp_path: Path) -> None:
     clock.forward(DAY - 1)
     made.subscribe("g", [sql("a = 1")])
     clock.forward(1)
-    made.persist()
+    made.registered.persist()
     assert made.registered.get("g", "u") is None
     back = made.registered.get("g", "t")
     assert back is not None
@@ -120,7 +120,7 @@ def test_the_file_is_apaches_and_everything_in_it_is_dead_at_first(tmp_path: Pat
     made = filters(tmp_path, clock)
     born = clock.now
     made.subscribe("g", [sql("a > 1", 7)])
-    made.persist()
+    made.registered.persist()
     path = tmp_path / "config" / "consumerFilter.json"
     assert json.loads(path.read_text()) == {
         "filterDataByTopic": {
@@ -156,7 +156,7 @@ def test_an_expression_of_the_file_that_is_too_much_is_left_out(tmp_path: Path) 
     clock = FakeClock()
     made = filters(tmp_path, clock)
     made.subscribe("g", [sql("a > 1"), sql("a > 2", topic="u")])
-    made.persist()
+    made.registered.persist()
     path = tmp_path / "config" / "consumerFilter.json"
     path.write_text(path.read_text().replace("a > 2", "(" * 1000))
     again = filters(tmp_path, clock)

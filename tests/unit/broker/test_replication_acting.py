@@ -150,7 +150,7 @@ def test_an_assumed_topic_lasts_until_the_table_comes(tmp_path: Path) -> None:
     again = Topics(config, FakeClock())
     again.load()
     assert "orders" in again, "also after a crash"
-    topics.replace_all(TopicConfigTable(data_version=before))
+    topics.replace_all(TopicConfigTable(data_version=before)).check()
     assert not topics.assumed
     assert "orders" not in topics
 

@@ -72,7 +72,7 @@ def test_the_first_send_creates_a_topic_after_its_template(config: BrokerConfig,
 
 def test_no_topic_is_created_without_a_template_that_may_be_inherited(config: BrokerConfig) -> None:
     topics = loaded(config)
-    topics.put(TopicConfig(topic_name="plain", perm=6))
+    topics.put(TopicConfig(topic_name="plain", perm=6)).check()
     assert topics.create_on_send("a", "plain", 4) is None
     assert topics.create_on_send("a", "missing", 4) is None
     assert topics.create_on_send("a", "TBW102", 0) is None
@@ -88,14 +88,16 @@ def test_each_change_of_topics_is_a_new_version_on_disk(config: BrokerConfig) ->
     topics = loaded(config, clock)
     first = topics.version
     clock.forward(5)
-    topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
+    topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)).check()
     assert topics.version.counter == first.counter + 1
     assert topics.version.timestamp == clock()
     again = topics.version
-    topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
+    topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4)).check()
     assert topics.version == again
-    assert topics.delete("orders")
-    assert not topics.delete("orders")
+    topics.delete("orders").check()
+    gone = topics.version
+    topics.delete("orders").check()
+    assert topics.version == gone
     reloaded = loaded(config)
     assert reloaded.version == topics.version
     assert "orders" not in reloaded
@@ -103,8 +105,8 @@ def test_each_change_of_topics_is_a_new_version_on_disk(config: BrokerConfig) ->
 
 def test_topics_survive_a_damaged_file(config: BrokerConfig) -> None:
     topics = loaded(config)
-    topics.put(TopicConfig(topic_name="a"))
-    topics.put(TopicConfig(topic_name="b"))
+    topics.put(TopicConfig(topic_name="a")).check()
+    topics.put(TopicConfig(topic_name="b")).check()
     path = config.config_dir / "topics.json"
     path.write_bytes(path.read_bytes()[:100])
     assert "a" in loaded(config)
@@ -116,10 +118,10 @@ def test_topics_survive_a_damaged_file(config: BrokerConfig) -> None:
 def test_the_number_of_topics_is_bounded(config: BrokerConfig) -> None:
     topics = loaded(config)
     config.max_topics = len(topics) + 1
-    topics.put(TopicConfig(topic_name="a"))
+    topics.put(TopicConfig(topic_name="a")).check()
     with pytest.raises(Refused, match="maxTopics"):
-        topics.put(TopicConfig(topic_name="b"))
-    topics.put(TopicConfig(topic_name="a", perm=4))
+        topics.put(TopicConfig(topic_name="b")).check()
+    topics.put(TopicConfig(topic_name="a", perm=4)).check()
 
 
 def test_groups_are_made_on_first_use_unless_told_otherwise(config: BrokerConfig) -> None:
@@ -145,8 +147,8 @@ def test_hostile_group_names_are_never_created(config: BrokerConfig, name: str) 
 def test_groups_and_prohibitions_survive_a_restart(config: BrokerConfig) -> None:
     groups = Groups(config, FakeClock())
     groups.load()
-    groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=3))
-    groups.forbid("g", "orders", readable=False)
+    groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=3)).check()
+    groups.forbid("g", "orders", readable=False).check()
     again = Groups(config, FakeClock())
     again.load()
     stored = again.get("g")
@@ -154,9 +156,9 @@ def test_groups_and_prohibitions_survive_a_restart(config: BrokerConfig) -> None
     assert stored.retry_max_times == 3
     assert again.is_forbidden("g", "orders")
     assert not again.is_forbidden("g", "other")
-    again.forbid("g", "orders", readable=True)
+    again.forbid("g", "orders", readable=True).check()
     assert not again.is_forbidden("g", "orders")
-    again.disable("g")
+    again.disable("g").check()
     assert not stored.consume_enable or not again.require("g").consume_enable
 
 
@@ -241,7 +243,7 @@ def test_offsets_committed_during_a_save_are_written_by_the_next(
         assert go_on.wait(30)
         write_config(target, text)
 
-    monkeypatch.setattr("pyromq.broker.offsets.write_config", slow)
+    monkeypatch.setattr("pyromq.broker.tablefile.write_config", slow)
 
     async def scenario() -> None:
         saving = asyncio.create_task(offsets.save())

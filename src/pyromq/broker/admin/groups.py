@@ -49,18 +49,17 @@ class GroupAdmin:
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: self._subscription,
         }
 
-    def _create(self, request: Command, _connection: Connection) -> Command:
+    async def _create(self, request: Command, _connection: Connection) -> Command:
         group = SubscriptionGroupConfig.of_request(request.body)
         _check(group)
-        self._broker.groups.put(group)
+        await self._broker.groups.put(group)
         return request.reply()
 
-    def _create_list(self, request: Command, _connection: Connection) -> Command:
+    async def _create_list(self, request: Command, _connection: Connection) -> Command:
         groups = SubscriptionGroupList.of_request(request.body).group_config_list
         for group in groups:
             _check(group)
-        if groups:
-            self._broker.groups.put_all(groups)
+        await self._broker.groups.put_all(groups)
         return request.reply()
 
     def _all(self, request: Command, _connection: Connection) -> Command:
@@ -80,16 +79,16 @@ class GroupAdmin:
             raise group_not_exist(name)
         return request.reply(body=group.encode())
 
-    def _delete(self, request: Command, _connection: Connection) -> Command:
+    async def _delete(self, request: Command, _connection: Connection) -> Command:
         header = request.header(DeleteSubscriptiongroupHeader)
-        self._broker.groups.delete(header.group_name)
+        await self._broker.groups.delete(header.group_name)
         self._broker.stats.forget(lambda key: key.endswith(f"@{header.group_name}"))
         if header.clean_offset:
             self._broker.offsets.forget_group(header.group_name)
             self._broker.ordered_batches.forget_group(header.group_name)
         return request.reply()
 
-    def _forbid(self, request: Command, _connection: Connection) -> Command:
+    async def _forbid(self, request: Command, _connection: Connection) -> Command:
         header = request.header(UpdateAndGetGroupForbiddenHeader)
         groups = self._broker.groups
         if header.group not in groups:
@@ -97,7 +96,7 @@ class GroupAdmin:
         if header.topic not in self._broker.topics:
             raise topic_not_exist(header.topic)
         if header.readable is not None:
-            groups.forbid(header.group, header.topic, readable=header.readable)
+            await groups.forbid(header.group, header.topic, readable=header.readable)
         readable = not groups.is_forbidden(header.group, header.topic)
         return request.reply(body=GroupForbidden(group=header.group, topic=header.topic, readable=readable).encode())
 

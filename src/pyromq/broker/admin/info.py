@@ -53,18 +53,20 @@ class BrokerAdmin:
         version = self._broker.topics.version.encode().decode()
         return request.reply(header=GetBrokerConfigResponseHeader(version=version), body=text.encode())
 
-    def _update_config(self, request: Command, connection: Connection) -> Command:
+    async def _update_config(self, request: Command, connection: Connection) -> Command:
         broker = self._broker
         check_size("the body", request.body, SETTINGS)
         try:
-            changed = broker.config.change(javaproperties.loads(bytes(request.body).decode()))
+            texts = javaproperties.loads(bytes(request.body).decode())
+            if "brokerPermission" in texts:
+                await broker.topics.bump()  # first, as it may fail; name servers take only a newer table
+            changed = broker.config.change(texts)
         except NotReloadableError as error:
             raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
         except (ConfigError, UnicodeDecodeError) as error:
             raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         log.info("settings changed by %s: %s", connection.peer, ", ".join(changed))
         if "broker_permission" in changed:
-            broker.topics.bump()
             broker.registration.announce(list(broker.topics))
         return request.reply()
 

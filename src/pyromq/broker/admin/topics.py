@@ -65,7 +65,7 @@ class TopicAdmin:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self._system,
         }
 
-    def _create(self, request: Command, _connection: Connection) -> Command:
+    async def _create(self, request: Command, _connection: Connection) -> Command:
         header = request.header(UpdateAndCreateTopicHeader)
         known = self._broker.topics.get(header.topic)
         topic = TopicConfig(
@@ -79,18 +79,17 @@ class TopicAdmin:
             attributes=changed_attributes(known, header.attributes or ""),
         )
         self._check(topic)
-        self._broker.topics.put(topic)
+        await self._broker.topics.put(topic)
         return request.reply()
 
-    def _create_list(self, request: Command, _connection: Connection) -> Command:
+    async def _create_list(self, request: Command, _connection: Connection) -> Command:
         topics = TopicConfigList.of_request(request.body).topic_config_list
         for topic in topics:
             known = self._broker.topics.get(topic.topic_name)
             changes = ",".join(_change(key, value) for key, value in topic.attributes.items())
             topic.attributes = changed_attributes(known, changes)
             self._check(topic)
-        if topics:
-            self._broker.topics.put_all(topics)
+        await self._broker.topics.put_all(topics)
         return request.reply()
 
     def _check(self, topic: TopicConfig) -> None:
@@ -112,7 +111,7 @@ class TopicAdmin:
                 ResponseCode.INVALID_PARAMETER, "MIXED message type is not supported (enableMixedMessageType)"
             )
 
-    def _delete(self, request: Command, _connection: Connection) -> Command:
+    async def _delete(self, request: Command, _connection: Connection) -> Command:
         topic = request.header(DeleteTopicInBrokerHeader).topic
         names.check_topic(topic)
         if self._broker.topics.is_system(topic):
@@ -123,8 +122,7 @@ class TopicAdmin:
             for plus in (False, True)
             if (retry := names.pop_retry_topic(group, topic, plus=plus)) in self._broker.topics
         }
-        for name in {topic, *retries}:
-            self._broker.delete_topic(name)
+        await self._broker.delete_topics({topic, *retries})
         return request.reply()
 
     def _all(self, request: Command, _connection: Connection) -> Command:

@@ -13,6 +13,7 @@ from pyromq.broker.groups import Groups
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.parked import HOPELESS, copy_of
 from pyromq.broker.pop.revivelog import Checkpoint
+from pyromq.broker.savedtable import Unsaved
 from pyromq.broker.stats import BrokerStats, Stat
 from pyromq.broker.topics import Topics
 from pyromq.errors import PyroMQError
@@ -34,6 +35,10 @@ class CannotReturnError(PyroMQError):
 
 class StoreBusyError(PyroMQError):
     """The store takes nothing at the moment."""
+
+
+class TopicUnsavedError(StoreBusyError):
+    """The topic it goes to is being made, which takes a moment."""
 
 
 class Comeback:
@@ -78,6 +83,8 @@ class Comeback:
             message = self._message(checkpoint, summary, record)
         except (Refused, MessageError) as error:
             raise CannotReturnError(str(error)) from error
+        except Unsaved as error:
+            raise TopicUnsavedError(f"its retry topic is not there yet: {error}") from error
         put = (self._put or self._store.put)(message)
         if put.stored:
             self._count(checkpoint, message, put)

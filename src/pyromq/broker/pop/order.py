@@ -4,11 +4,14 @@ No records are written: a queue's batch, what of it is acknowledged and how ofte
 kept here, in `config/consumerOrderInfo.json` and in memory. The consumer offset is that of the first message not done.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 
-from pyromq.configfile import read_config, write_config
+import msgspec
+
+from pyromq.broker.periodicfile import PeriodicFile
+from pyromq.configfile import read_config
 from pyromq.protocol.bodies import ConsumerOrderTable, OrderInfo
 
 IDLE_MS = 24 * 3_600_000
@@ -26,24 +29,35 @@ class OrderedBatches:
     """`topic@group` → queue id → the last batch given out."""
 
     def __init__(self, path: Path, clock: Callable[[], int]) -> None:
-        self._path = path
+        self._file = PeriodicFile(path, "table", self._copies)
         self._clock = clock
         self._table: dict[str, dict[int, OrderInfo]] = {}
-        self._dirty = False
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
-        stored = read_config(self._path, ConsumerOrderTable.decode)
+        stored = read_config(self._file.path, ConsumerOrderTable.decode)
         if stored is not None:
             self._table = stored.table
+            self._file.start_with(self._table)
 
     def persist(self) -> None:
-        """Write the file, if anything changed since the last time, without what nobody touched for a day."""
-        if not self._dirty:
-            return
+        """Write the file, if anything changed since the last time, without what nobody touched for a day. Blocks."""
         self._drop_idle()
-        self._dirty = False
-        write_config(self._path, self.table().pretty())
+        self._file.persist()
+
+    async def save(self) -> None:
+        """The same in a thread, with the batches as they are now."""
+        self._drop_idle()
+        await self._file.save()
+
+    def _copies(self, keys: Iterable[str]) -> Mapping[str, dict[int, OrderInfo] | None]:
+        # Members are replaced, never changed in place, so a shallow copy stays as it is.
+        return {
+            key: {queue_id: msgspec.structs.replace(batch) for queue_id, batch in queues.items()}
+            if (queues := self._table.get(key)) is not None
+            else None
+            for key in keys
+        }
 
     def blocked_until(
         self, topic: str, group: str, queue_id: int, attempt_id: str | None = None, invisible_time: int = 0
@@ -77,7 +91,8 @@ class OrderedBatches:
         attempt_id: str | None = None,
     ) -> dict[int, int]:
         """Note a batch; returns how often its messages were given out before, of those that ever were."""
-        queues = self._table.setdefault(f"{topic}@{group}", {})
+        key = f"{topic}@{group}"
+        queues = self._table.setdefault(key, {})
         before = queues.get(queue_id)
         counts = {} if before is None else _counts(before, offsets, attempt_id)
         first = offsets[0]
@@ -89,7 +104,7 @@ class OrderedBatches:
             offsets=[first, *(offset - first for offset in offsets[1:])],
             pop_time=pop_time,
         )
-        self._dirty = True
+        self._file.dirty.add(key)
         return counts
 
     def acknowledge(self, topic: str, group: str, queue_id: int, offset: int, pop_time: int) -> int | AckOutcome:
@@ -106,7 +121,7 @@ class OrderedBatches:
             return AckOutcome.UNKNOWN
         batch.commit_bits |= 1 << offsets.index(offset)
         batch.last_consume_timestamp = self._clock()
-        self._dirty = True
+        self._file.dirty.add(f"{topic}@{group}")
         undone = (each for index, each in enumerate(offsets) if not batch.commit_bits >> index & 1)
         return next(undone, offsets[-1] + 1)
 
@@ -115,7 +130,7 @@ class OrderedBatches:
         batch = self._get(topic, group, queue_id)
         if batch is not None and batch.pop_time == pop_time and offset in _offsets(batch):
             batch.next_visible_times = {**(batch.next_visible_times or {}), offset: visible}
-            self._dirty = True
+            self._file.dirty.add(f"{topic}@{group}")
 
     def table(self) -> ConsumerOrderTable:
         """The table as it is sent to slaves and persisted."""
@@ -123,13 +138,14 @@ class OrderedBatches:
 
     def replace_all(self, table: ConsumerOrderTable) -> None:
         """Take over a master's table."""
-        self._dirty |= self._table != table.table
+        changed = {*self._table, *table.table}
+        self._file.dirty.update(key for key in changed if self._table.get(key) != table.table.get(key))
         self._table = table.table
 
     def forget(self, topic: str, group: str, queue_id: int) -> None:
         """The group's position was set: the batch no longer counts."""
         if self._table.get(f"{topic}@{group}", {}).pop(queue_id, None) is not None:
-            self._dirty = True
+            self._file.dirty.add(f"{topic}@{group}")
 
     def forget_topic(self, topic: str) -> None:
         """Drop everything of a topic."""
@@ -150,16 +166,19 @@ class OrderedBatches:
     def _forget(self, matches: Callable[[str, str], bool]) -> None:
         for key in [key for key in self._table if matches(*_split(key))]:
             del self._table[key]
-            self._dirty = True
+            self._file.dirty.add(key)
 
     def _drop_idle(self) -> None:
+        if not self._file.dirty:
+            return
         limit = self._clock() - IDLE_MS
         for key, queues in list(self._table.items()):
-            for queue_id, batch in list(queues.items()):
-                if batch.last_consume_timestamp < limit:
-                    del queues[queue_id]
+            for queue_id in [each for each, batch in queues.items() if batch.last_consume_timestamp < limit]:
+                del queues[queue_id]
+                self._file.dirty.add(key)
             if not queues:
                 del self._table[key]
+                self._file.dirty.add(key)
 
 
 def _offsets(batch: OrderInfo) -> list[int]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError
+from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError, TopicUnsavedError
 from pyromq.broker.pop.revivelog import ACK, BATCH_ACK, CHECKPOINT, AckRecord, Checkpoint, CheckpointKey, ReviveLog
 from pyromq.protocol import names
 from pyromq.protocol.errors import ProtocolError
@@ -28,6 +28,7 @@ MAX_CHECKPOINTS = 50_000
 """Of one queue that wait to be dealt with; no more is read then."""
 LOOK_AGAIN = 0.2
 AFTER_REFUSAL = 1.0
+UNTIL_SAVED = 0.05
 AGAIN_AFTER_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """How much longer what could not be brought back stays invisible, by attempt."""
 
@@ -179,6 +180,8 @@ class ReviveQueue:
                 for offset in sorted(entry.undone):
                     entry.end = max(entry.end, self._bring_back(checkpoint, offset))
                     entry.undone.discard(offset)
+            except TopicUnsavedError:
+                return UNTIL_SAVED
             except StoreBusyError as error:
                 log.warning("messages of %s wait to be brought back: %s", checkpoint.topic, error)
                 return AFTER_REFUSAL

@@ -145,7 +145,7 @@ def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> P
         broker.store.add_listener(park.heard, park.topics)
     broker.followers[parts.revive_topic] = parts.revivable
     broker.runtime_sources.append(parts.runtime)
-    broker.timers.every(SAVE_INTERVAL, parts.batches.persist)
+    broker.timers.every(SAVE_INTERVAL, parts.batches.save)
     undo.callback(parts.stop)
     parts.start(reviving=broker.config.broker_role is not BrokerRole.SLAVE)
     if broker.acting is not None:

@@ -122,12 +122,12 @@ class MasterTables:
         broker = self._broker
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
         if topics.data_version != broker.topics.version or broker.topics.assumed:
-            broker.topics.replace_all(topics)
+            await broker.topics.replace_all(topics)
         groups = await self._fetch(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable)
         if groups.data_version != broker.groups.version:
-            broker.groups.replace_all(groups)
+            await broker.groups.replace_all(groups)
         await self._sync_offsets()
-        broker.request_modes.replace_all(
+        await broker.request_modes.replace_all(
             await self._fetch(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, MessageRequestModeTable)
         )
         await self.sync_deliveries()

@@ -67,7 +67,7 @@ async def _take_from(broker: "Broker", slave: str) -> TimerCheckpoint | None:
     delays = await _fetch(broker, slave, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
     timer = TimerCheckpoint.decode((await _call(broker, slave, RequestCode.GET_TIMER_CHECK_POINT)).body)
     raised = broker.offsets.raise_to(offsets, store.max_offset)
-    broker.offsets.persist()
+    await broker.offsets.save()
     broker.delay_offsets.raise_to(delays, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
     await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
     log.info("took over from %s, which acted for this master: %d consumer offsets were further on", slave, raised)

@@ -445,7 +445,7 @@ def test_retry_topics_of_the_second_form(tmp_path: Path, clock: FakeClock) -> No
 def test_messages_of_a_group_or_topic_that_is_gone_do_not_come_back(world: PopWorld) -> None:
     world.send("a")
     world.pop(invisible=1_000)
-    world.groups.delete("g")
+    world.groups.delete("g").check()
     world.run(10_000)
     assert world.messages(RETRY) == []
     assert world.revive.waiting == 0
@@ -537,7 +537,7 @@ def test_refused_pops(world: PopWorld, changes: dict[str, object], code: Respons
 
 def test_pops_without_permission_or_timer(world: PopWorld) -> None:
     header = pop_header(born=world.clock.now)
-    world.groups.put(SubscriptionGroupConfig(group_name="g", consume_enable=False))
+    world.groups.put(SubscriptionGroupConfig(group_name="g", consume_enable=False)).check()
     assert world.answer(RequestCode.POP_MESSAGE, header).code == ResponseCode.NO_PERMISSION
     world.config.timer_wheel_enable = False
     assert world.answer(RequestCode.POP_MESSAGE, header).code == ResponseCode.SYSTEM_ERROR

@@ -75,11 +75,11 @@ class PopWorld:
         self.topics = Topics(config, clock)
         self.topics.load()
         if "orders" not in self.topics:
-            self.topics.put(TopicConfig(topic_name="orders", read_queue_nums=queues, write_queue_nums=queues))
+            self.topics.put(TopicConfig(topic_name="orders", read_queue_nums=queues, write_queue_nums=queues)).check()
         self.groups = Groups(config, clock)
         self.groups.load()
         self.retries = retries
-        self.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=retries))
+        self.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=retries)).check()
         self.offsets = ConsumerOffsets(config.config_dir / "consumerOffset.json", clock)
         self.offsets.load()
         self.batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)

@@ -1,0 +1,170 @@
+"""New topics and groups: saved off the event loop, many at a time; nobody else waits, nothing is acknowledged early."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from pyromq.broker import tablefile
+from pyromq.broker.broker import Broker
+from pyromq.configfile import write_config
+from pyromq.protocol import names
+from pyromq.protocol.bodies import HeartbeatData, SubscriptionGroupConfig
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.headers import ConsumerSendMsgBackHeader, UpdateAndCreateTopicHeader
+from tests import processes
+from tests.integration.broker.servers import Peer, consumer_of, standalone, until
+
+
+class Disk:
+    """Stands between the tables and their files: counts saves, can hold them up, can refuse them."""
+
+    def __init__(self) -> None:
+        self.saved: list[str] = []
+        self.on_the_loop = 0
+        self.refuses = False
+        self.go = threading.Event()
+        self.go.set()
+
+    def write(self, path: Path, text: bytes) -> None:
+        self.on_the_loop += threading.current_thread() is threading.main_thread()
+        self.saved.append(path.name)
+        assert self.go.wait(60)
+        if self.refuses:
+            raise OSError(5, "Input/output error", str(path))
+        write_config(path, text)
+
+
+@asynccontextmanager
+async def watched(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[Broker, Peer, Disk]]:
+    """A broker with a topic that is there already, and its disk."""
+    disk = Disk()
+    async with standalone(path) as (broker, peer):
+        await peer.stored("known")
+        assert (await peer.pull("known", group="known")).code == ResponseCode.SUCCESS
+        monkeypatch.setattr(tablefile, "write_config", disk.write)
+        try:
+            yield broker, peer, disk
+        finally:
+            disk.go.set()
+
+
+def crowd(count: int) -> bytes:
+    """A heartbeat of so many new groups."""
+    groups = [consumer_of(f"group-{number}", "known") for number in range(count)]
+    return HeartbeatData(client_id="crowd", consumer_data_set=groups).encode()
+
+
+async def test_a_heartbeat_with_many_new_groups_holds_up_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path, monkeypatch) as (broker, peer, disk), Peer(peer.address) as other:
+        disk.go.clear()
+        heartbeat = asyncio.create_task(peer.call(RequestCode.HEART_BEAT, body=crowd(2_000)))
+        await until(lambda: bool(disk.saved))
+        await other.stored("known")
+        assert (await other.pull("known", group="known")).code == ResponseCode.SUCCESS
+        assert not heartbeat.done()
+        assert "group-0" not in broker.groups, "seen before it is on disk"
+        disk.go.set()
+        assert (await heartbeat).code == ResponseCode.SUCCESS
+        assert len(broker.consumers) == 2_000
+        assert sum(names.is_retry_topic(topic.topic_name) for topic in broker.topics) == 2_000
+        assert disk.saved.count("subscriptionGroup.json") + disk.saved.count("topics.json") <= 6, "not one for each"
+        assert disk.on_the_loop == 0
+
+
+async def test_everybody_who_sends_to_a_new_topic_waits_for_one_creation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path, monkeypatch) as (broker, peer, disk), Peer(peer.address) as other:
+        disk.go.clear()
+        sends = [asyncio.create_task(each.send("orders", b"%d" % n)) for n in range(5) for each in (peer, other)]
+        await until(lambda: bool(disk.saved))
+        await peer.stored("known")
+        assert not any(send.done() for send in sends)
+        disk.go.set()
+        answers = await asyncio.gather(*sends)
+        assert [answer.code for answer in answers] == [ResponseCode.SUCCESS] * 10
+        bodies = [message.body for message in await peer.messages("orders")]
+        assert len(bodies) == 10
+        assert disk.saved.count("topics.json") == 1
+        assert disk.on_the_loop == 0
+        assert broker.topics.get("orders") is not None
+
+
+async def test_what_was_sent_in_order_to_a_new_topic_stays_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with watched(tmp_path, monkeypatch) as (_, peer, _disk):
+        # Without waiting for answers in between, before and after the topic is there.
+        sends = [asyncio.create_task(peer.send("orders", b"%03d" % number)) for number in range(300)]
+        await asyncio.gather(*sends)
+        bodies: list[bytes] = []
+        while len(bodies) < 300:
+            bodies += [message.body for message in await peer.messages("orders", len(bodies))]
+        assert bodies == sorted(bodies)
+
+
+async def test_one_disk_error_costs_nothing_that_was_acknowledged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = UpdateAndCreateTopicHeader(
+        topic="made", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
+        topic_filter_type="SINGLE_TAG", order=False,
+    )  # fmt: skip
+    group = SubscriptionGroupConfig(group_name="made", retry_max_times=3).encode()
+
+    async with watched(tmp_path, monkeypatch) as (broker, peer, disk):
+        (message,) = await peer.messages("known")
+        back = ConsumerSendMsgBackHeader(offset=message.physical_offset, group="sender-back", delay_level=1)
+
+        async def attempts() -> list[int]:
+            calls = [
+                peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC, create),
+                peer.call(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group),
+                peer.send("sent"),
+                peer.pull("known", group="puller"),
+                peer.heartbeat("c1", consumer=consumer_of("member", "known")),
+                peer.call(RequestCode.CONSUMER_SEND_MSG_BACK, back),
+            ]
+            answers = []
+            for call in calls:
+                answer = await call
+                assert disk.refuses == ("could not be saved (Input/output error)" in (answer.remark or ""))
+                answers.append(answer.code)
+            return answers
+
+        disk.refuses = True
+        assert set(await attempts()) == {ResponseCode.SYSTEM_ERROR}
+        assert {"made", "puller", "member", "sender-back"}.isdisjoint(each.group_name for each in broker.groups)
+        assert {"made", "sent"}.isdisjoint(each.topic_name for each in broker.topics)
+        disk.refuses = False
+        assert set(await attempts()) == {ResponseCode.SUCCESS}
+        topics = {each.topic_name for each in broker.topics}
+        groups = {each.group_name for each in broker.groups}
+    assert {"made", "sent", "%RETRY%member", "%RETRY%sender-back"} <= topics
+    async with standalone(tmp_path) as (broker, _):
+        assert {each.topic_name for each in broker.topics} == topics
+        assert {each.group_name for each in broker.groups} == groups
+
+
+async def test_topics_and_groups_outlive_a_kill(tmp_path: Path) -> None:
+    """Each was acknowledged, the last one a moment before."""
+    with processes.broker(tmp_path) as broker:
+        for round_ in range(3):
+            async with Peer(broker["broker"]) as peer:
+                await asyncio.gather(*(peer.stored(f"topic-{round_}-{number}") for number in range(50)))
+                answer = await peer.heartbeat("c1", consumer=consumer_of(f"group-{round_}", f"topic-{round_}-0"))
+                assert answer.code == ResponseCode.SUCCESS
+            broker.kill()
+            broker.start()
+        async with Peer(broker["broker"]) as peer:
+            for round_ in range(3):
+                for number in range(50):
+                    assert len(await peer.messages(f"topic-{round_}-{number}")) == 1
+            answer = await peer.call(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+            assert all(f'"group-{round_}"'.encode() in bytes(answer.body) for round_ in range(3))

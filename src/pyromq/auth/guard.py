@@ -92,11 +92,9 @@ class Guard:
         if access is not self._decided_for:
             self._allowed.clear()
             self._decided_for = access
-        if connection.is_stranger and self.failures is not None and not self.failures.has(host):
-            self.stats.limited += 1
-            raise Busy("too many failed attempts from this address: try again later")
-        user = self._authenticate(request, access, host)
-        connection.is_stranger = False
+        user = self._authenticate(request, access, connection)
+        if connection.is_stranger:
+            connection.introduce()
         if self._rates is not None and not self._rates.take(user.name):
             self.stats.limited += 1
             raise Busy(f"user {user.name} sends more requests than userRequestRate allows: try again later")
@@ -121,8 +119,10 @@ class Guard:
         except PyroMQError:
             return []
 
-    def _authenticate(self, request: Command, access: Access, host: str) -> User:
-        ext = request.ext
+    def _authenticate(self, request: Command, access: Access, connection: Connection) -> User:
+        """Who signed the request. Failures are counted after the look at the signature: an address that fails too often
+        hears no reasons any more and is cut off, but who signs well there is let in."""
+        ext, host = request.ext, connection.peer.host
         key = ext.get(ACCESS_KEY)
         user = access.users.get(key) if key else None
         if user is not None and user.is_enabled and is_from(host, user.sources):
@@ -135,8 +135,9 @@ class Guard:
         else:
             reason = "unknown user" if user is None else "user disabled, or not from this address"
         self.stats.unauthenticated += 1
-        if self.failures is not None:
-            self.failures.take(host)
+        if self.failures is not None and not self.failures.take(host) and connection.is_stranger:
+            self.stats.limited += 1
+            raise Busy("too many failed attempts from this address: try again later", cut_off=True)
         raise Denied(NOT_KNOWN if key else NO_KEY, reason)
 
     def may(self, name: str, need: Need, host: str) -> bool:
@@ -187,7 +188,12 @@ class Guard:
             try:
                 needed = self.check(request, connection)
             except Busy as busy:
-                return request.reply(ResponseCode.SYSTEM_BUSY, remark=str(busy))
+                answer = request.reply(ResponseCode.SYSTEM_BUSY, remark=str(busy))
+                if not busy.cut_off:
+                    return answer
+                connection.send(answer)
+                connection.close("too many failed attempts")
+                return None
             except Denied as denied:
                 self._note_denial(request, connection, denied)
                 return request.reply(ResponseCode.NO_PERMISSION, remark=denied.remark)
@@ -235,7 +241,11 @@ class Guard:
 
 
 class Busy(PyroMQError):  # noqa: N818 - the name says what happened
-    """A user or an address asks too often."""
+    """A user or an address asks too often. With `cut_off`, so badly that its connection is to end."""
+
+    def __init__(self, message: str, *, cut_off: bool = False) -> None:
+        super().__init__(message)
+        self.cut_off = cut_off
 
 
 def audited(handler: Handler, request: Command, connection: Connection, note: Callable[[str], None]) -> Outcome:

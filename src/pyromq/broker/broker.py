@@ -162,6 +162,7 @@ class Broker:
         self._handlers: dict[int, Handler] = {}
         self._fast_handlers: dict[int, Handler] = {}
         self._address: Address | None = None
+        self.http: HttpServer | None = None
         self._http_address: Address | None = None
         self._undo = contextlib.AsyncExitStack()
 
@@ -321,7 +322,7 @@ class Broker:
 
     async def _start_http(self) -> None:
         if self.config.http_port != NO_HTTP:
-            http = HttpServer({"/metrics": self._metrics, "/health": self._health})
+            http = self.http = HttpServer({"/metrics": self._metrics, "/health": self._health})
             self._undo.push_async_callback(http.stop)
             self._http_address = await http.start(self.config.http_host, self.config.http_port, self.server.tls)
 
@@ -467,6 +468,7 @@ class Broker:
         self.followers[HALF] = halves.arrived
         self.transactions = Transactions(config, store, halves, self.sender, self.durability, clock)
         self.transactions.check_group = self.heartbeats.check_group
+        self.transactions.user_of = self.rights.user_of
         self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock, self.rights)
         self.timers.every(CHECK_TICK, self.check_back.tick)
         if self.acting is not None:

@@ -21,6 +21,7 @@ from itertools import islice
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.parked import copy_of, read_parked, real_place
+from pyromq.broker.shares import Shares
 from pyromq.protocol import names, sysflag
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
 from pyromq.protocol.record import RecordSummary, peek_record
@@ -36,6 +37,7 @@ GROUP = names.TRANSACTION_GROUP
 OP_TAG = "d"
 PAGE = 32
 MAX_DIGITS = 19
+MAX_EXPECTED = 65_536
 
 
 @dataclass(slots=True)
@@ -50,6 +52,8 @@ class Half:
     due: int
     """When to ask its producers next."""
     checks: int = 0
+    party: str = ""
+    """Whose share it counts in."""
     copy: int | None = None
     """Offset of a copy that is stored but not visible yet."""
 
@@ -85,14 +89,24 @@ class HalfMessages:
         self._seen = 0
         self._looked = 0
         self._cursors: tuple[int, int, int] | None = None
+        self._expected: OrderedDict[str, str] = OrderedDict()  # unique id to party, of what is about to be stored
+        most = config.max_pending_transactions
+        self.shares = Shares("the transactions without an outcome (maxPendingTransactions)", most, most - most // 4)
 
     def __len__(self) -> int:
         return len(self._open)
 
-    @property
-    def full(self) -> bool:
-        """Whether there are as many open transactions as may be."""
-        return len(self._open) >= self._config.max_pending_transactions
+    def expect(self, unique: str, topic: str, party: str) -> None:
+        """A party is about to store a half message. Raises Refused when its share, or the room for all, is used up.
+
+        The log does not tell the party, so after a restart, and for messages without an id of their own, the topic is
+        what has the share.
+        """
+        party = party if unique and unique not in self._expected else topic
+        self.shares.check(party)
+        self._expected[unique] = party
+        if len(self._expected) > MAX_EXPECTED:
+            self._expected.popitem(last=False)
 
     def counts(self) -> Counter[str]:
         """Open transactions by topic."""
@@ -106,6 +120,8 @@ class HalfMessages:
     def load(self, *, acting: bool = False) -> None:
         """Find out what is open, before anything is put; on a slave only when it is `acting` for its master."""
         self._open.clear()
+        self._expected.clear()
+        self.shares.clear()
         self._agenda.clear()
         self._ended_early.clear()
         self._unwritten.clear()
@@ -153,7 +169,7 @@ class HalfMessages:
 
     def end(self, origin: int) -> None:
         """The transaction is over: forget it and note that in the op queue."""
-        half = self._open.pop(origin, None)
+        half = self.forget(origin)
         if half is None:
             self._ended_early.add(origin)
             offsets = {origin}
@@ -170,9 +186,12 @@ class HalfMessages:
         """The first one of the half queue that is open."""
         return next(iter(self._open.values()), None)
 
-    def forget(self, origin: int) -> None:
+    def forget(self, origin: int) -> Half | None:
         """The transaction is open no more, and only the stored offsets tell so: right for the oldest one."""
-        self._open.pop(origin, None)
+        half = self._open.pop(origin, None)
+        if half is not None:
+            self.shares.give_back(half.party)
+        return half
 
     def write_ops(self) -> bool:
         """Note all ends in the op queue; False when the store takes nothing now."""
@@ -243,7 +262,9 @@ class HalfMessages:
             return
         topic = properties.get(Property.REAL_TOPIC, "")
         checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES)) or 0
-        half = self._open[origin] = Half(origin, offset, physical, topic, 0, checks)
+        party = self._expected.pop(properties.get(Property.UNIQ_KEY, ""), topic)
+        self.shares.take(party)
+        half = self._open[origin] = Half(origin, offset, physical, topic, 0, checks, party)
         self.schedule(half, min(stored, self._clock()) + self.immunity(properties))
 
     def _shorten(self, limit: int) -> None:

@@ -5,6 +5,7 @@ Just enough of HTTP/1.1 for GET: one request per connection, bounded in size and
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -37,7 +38,9 @@ class HttpServer:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._listener: Listener | None = None
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, str] = {}  # with its address, the oldest first
+        self.dropped = 0
+        """How many connections had to make room for newer ones."""
 
     async def start(self, host: str, port: int | None, tls: ServerTls | None = None) -> Address:
         """Listen; port 0 takes a free one, None the usual one or, while that is taken, a free one. Raises ConnectError.
@@ -67,21 +70,19 @@ class HttpServer:
         listener, self._listener = self._listener, None
         if listener is not None:
             await listener.stop()
-            for writer in self._open:
+            for writer in tuple(self._open):
                 writer.transport.abort()
 
     def _protocol(self) -> asyncio.StreamReaderProtocol:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(limit=MAX_HEAD), self._serve)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        if len(self._open) >= MAX_CONNECTIONS:
+            self._make_room()
+        self._open[writer] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                if len(self._open) > MAX_CONNECTIONS:
-                    page = Page(b"too many connections, try again\n", status="503 Service Unavailable")
-                    method = "GET"
-                else:
-                    method, page = self._page(await reader.readuntil(b"\r\n\r\n"))
+                method, page = self._page(await reader.readuntil(b"\r\n\r\n"))
                 head = (
                     f"HTTP/1.1 {page.status}\r\nContent-Type: {page.content_type}\r\n"
                     f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
@@ -91,8 +92,16 @@ class HttpServer:
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
             log.debug("an HTTP request was dropped: %s", error)
         finally:
-            self._open.discard(writer)
+            self._open.pop(writer, None)
             writer.close()
+
+    def _make_room(self) -> None:
+        """Drop the oldest connection of the address that has most: who asks at once is served before who is silent."""
+        (greediest, _), *_ = Counter(self._open.values()).most_common(1)
+        victim = next(writer for writer, host in self._open.items() if host == greediest)
+        del self._open[victim]
+        self.dropped += 1
+        victim.transport.abort()
 
     def _page(self, head: bytes) -> tuple[str, Page]:
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")

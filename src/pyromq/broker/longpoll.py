@@ -1,13 +1,16 @@
 """Parked pulls: requests that found nothing and wait for an arrival or for their time to run out.
 
 A parked pull costs one entry in a dictionary and one in a heap; nothing runs while nothing arrives. Waking never
-answers by itself: it hands the pull back to whoever parked it, which runs it again with parking off.
+answers by itself: it hands the pull back to whoever parked it, which runs it again with parking off. One party (an
+address) has at most three quarters of the places.
 """
 
 import heapq
 import itertools
+from collections import Counter
 from collections.abc import Callable, Mapping
 
+from pyromq.broker.shares import left
 from pyromq.store import Dispatch
 
 QueueKey = tuple[str, int]
@@ -18,7 +21,7 @@ SWEEP_INTERVAL_MS = 5_000
 class ParkedPull:
     """One waiting request: from which offset it waits, until when, what matches, and how to run it again."""
 
-    __slots__ = ("deadline", "key", "matches", "offset", "owner", "resume")
+    __slots__ = ("deadline", "key", "matches", "offset", "owner", "party", "resume")
 
     def __init__(
         self,
@@ -28,6 +31,7 @@ class ParkedPull:
         matches: Callable[[int, Mapping[str, str]], bool],
         resume: Callable[[], None],
         owner: object = None,
+        party: str = "",
     ) -> None:
         self.key = key
         self.offset = offset
@@ -35,6 +39,7 @@ class ParkedPull:
         self.matches = matches
         self.resume = resume
         self.owner = owner
+        self.party = party
 
 
 class PullPark:
@@ -44,6 +49,8 @@ class PullPark:
         self._clock = clock
         self._max_offset = max_offset
         self._capacity = capacity
+        self._share = capacity - capacity // 4
+        self._parties: Counter[str] = Counter()
         self._by_queue: dict[QueueKey, dict[int, ParkedPull]] = {}
         self.topics: dict[str, int] = {}
         """Topics that pulls wait for, with how many of their queues."""
@@ -60,7 +67,7 @@ class PullPark:
 
     def park(self, pull: ParkedPull) -> bool:
         """Keep the pull; False, and counted, when there is no place for one more."""
-        if self._count >= self._capacity:
+        if self._count >= self._capacity or self._parties[pull.party] >= self._share:
             self.refused += 1
             return False
         if len(self._by_deadline) > 2 * self._count + 1024:
@@ -74,6 +81,7 @@ class PullPark:
         self._by_owner.setdefault(pull.owner, {})[ticket] = pull
         heapq.heappush(self._by_deadline, (pull.deadline, ticket, pull))
         self._count += 1
+        self._parties[pull.party] += 1
         return True
 
     def forget(self, owner: object) -> None:
@@ -133,6 +141,7 @@ class PullPark:
             if pull is None:
                 continue
             pulls.append(pull)
+            left(self._parties, pull.party)
             owned = self._by_owner[pull.owner]
             del owned[ticket]
             if not owned:

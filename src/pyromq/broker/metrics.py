@@ -280,6 +280,8 @@ class BrokerMetrics(Collector):
             ("producer_groups", broker.producers.refused),
             ("queue_locks", broker.locks.refused),
             ("subscriptions", broker.consumers.text.refused),
+            ("transactions", broker.transactions.refused),
+            ("http_connections", broker.http.dropped if broker.http is not None else 0),
             ("waiting_messages", broker.sender.busy),
             ("writers", broker.writers.table.evicted),
         ):

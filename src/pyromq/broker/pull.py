@@ -173,13 +173,21 @@ class Puller:
         deadline = self._clock() + min(max(hold, 0), MAX_HOLD_MS)
         key = (header.topic, header.queue_id)
         resume = partial(self._resume, pull)
-        parked = ParkedPull(key, header.queue_offset, deadline, pull.filter.arrival, resume, pull.connection)
+        parked = ParkedPull(
+            key,
+            header.queue_offset,
+            deadline,
+            pull.filter.arrival,
+            resume,
+            pull.connection,
+            pull.connection.peer.host,
+        )
         if not self._park.park(parked):
             # Not "nothing found": the client would ask again at once, and again.
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,
-                f"[TOO_MANY_WAITING]system busy: {len(self._park)} pulls wait for messages, which is maxParkedPulls; "
-                "try again in a second, or raise it",
+                f"[TOO_MANY_WAITING]system busy: {len(self._park)} pulls wait for messages, which is maxParkedPulls "
+                "or, for this address, three quarters of it; try again in a second, or raise it",
             )
 
     def _resume(self, pull: _Pull) -> None:

@@ -6,6 +6,13 @@ from pyromq.broker.errors import Refused
 from pyromq.protocol.codes import ResponseCode
 
 
+def left(counts: Counter[str], party: str) -> None:
+    """Count one of a party out, and the party with its last one."""
+    counts[party] -= 1
+    if counts[party] <= 0:
+        del counts[party]
+
+
 class Shares:
     """At most `capacity` in use, of which one party has at most `each`. A party is a user, or else an address."""
 
@@ -43,6 +50,11 @@ class Shares:
         if amount:
             self.total += amount
             self._used[party] += amount
+
+    def clear(self) -> None:
+        """Nothing is in use any more."""
+        self._used.clear()
+        self.total = 0
 
     def give_back(self, party: str, amount: int = 1) -> None:
         """Count out."""

@@ -29,6 +29,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.headers import EndTransactionHeader, ResumeCheckHalfMessageHeader, SendMessageHeader
+from pyromq.protocol.host import unpack_host
 from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
 from pyromq.protocol.record import RecordSummary
@@ -67,6 +68,8 @@ class Transactions:
         self._clock = clock
         self.committed: Counter[str] = Counter()
         self.rolled_back: Counter[str] = Counter()
+        self.user_of: Callable[[Command], str] = lambda _request: ""
+        """Who signed a request, where that is checked."""
         self.check_group: Callable[[str, Command, Connection], None] = lambda _group, _request, _connection: None
         """Raises Refused when the group belongs to another user than the one who asks."""
 
@@ -77,11 +80,16 @@ class Transactions:
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self._resume,
         }
 
+    @property
+    def refused(self) -> int:
+        """How often a half message found no room."""
+        return self._halves.shares.refused
+
     def open_by_topic(self) -> Counter[str]:
         """How many transactions wait for their outcome."""
         return self._halves.counts()
 
-    def prepare(self, header: SendMessageHeader, message: PutMessage, _request: Command) -> None:
+    def prepare(self, header: SendMessageHeader, message: PutMessage, request: Command) -> None:
         """A step of sending: put a transactional message into the half queue instead. Raises Refused."""
         properties = message.property_map or {}
         if not is_half(header, properties):
@@ -94,15 +102,9 @@ class Transactions:
             )
         if any(mark in properties for mark in MARKS):
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a transactional message cannot be delayed as well")
-        if self._halves.full:
-            raise Refused(
-                ResponseCode.SYSTEM_BUSY,
-                f"{len(self._halves)} transactions wait for their outcome, which is maxPendingTransactions: "
-                "try again later, and see whether the producers answer the checks",
-            )
-        added = {}
-        if unique := properties.get(Property.UNIQ_KEY):
-            added[Property.TRANSACTION_ID] = unique
+        unique = properties.get(Property.UNIQ_KEY, "")
+        self._halves.expect(unique, message.topic, self.user_of(request) or unpack_host(message.born_host).ip)
+        added = {Property.TRANSACTION_ID: unique} if unique else {}
         message.property_map = {name: value for name, value in properties.items() if name not in _COPIES}
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.NOT_TRANSACTIONAL)
         try:

@@ -237,6 +237,11 @@ class Connection(asyncio.Protocol):
         self._resume_reading()
         self._transport.write_eof()
 
+    def introduce(self) -> None:
+        """The peer proved who it is: it is a stranger no more, and its address finds room where strangers do not."""
+        self.is_stranger = False
+        self._endpoint.introduced(self)
+
     def check_idle(self, now: float) -> None:
         """Close the connection if nothing moved for the idle time, or one frame or a farewell takes for ever."""
         limits = self._endpoint.limits

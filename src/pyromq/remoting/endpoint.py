@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from pyromq.protocol.command import Command
 from pyromq.remoting.calls import Calls
@@ -39,6 +40,15 @@ logger = logging.getLogger("pyromq.remoting")
 COMPLAINTS_PER_SECOND = 5.0
 
 
+class Tally:
+    """Request bytes of one address that were accepted but not answered."""
+
+    __slots__ = ("__weakref__", "bytes")
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
 class Endpoint:
     """Shared state of the connections of one server (which stops reading from peers that do not read) or one client."""
 
@@ -48,6 +58,7 @@ class Endpoint:
         "_interval",
         "_quiet",
         "_sweeper",
+        "_tallies",
         "calls",
         "clock",
         "connections",
@@ -56,6 +67,7 @@ class Endpoint:
         "limits",
         "max_calls",
         "on_close",
+        "on_introduction",
         "on_open",
         "request_rates",
         "stats",
@@ -80,6 +92,8 @@ class Endpoint:
         self.max_calls = max_calls
         self.on_open = on_open
         self.on_close = on_close
+        self.on_introduction: ConnectionListener | None = None
+        self._tallies: WeakValueDictionary[str, Tally] = WeakValueDictionary()
         self.stats = Stats()
         self.strangers = strangers
         self._complaints = TokenBuckets(COMPLAINTS_PER_SECOND, 10 * COMPLAINTS_PER_SECOND, clock=clock)
@@ -99,6 +113,11 @@ class Endpoint:
         """Log what a peer did wrong, but not everything of one who does nothing else: the counters have the rest."""
         if self._complaints.take(""):
             logger.log(level, text, *arguments)
+
+    def introduced(self, connection: "Connection") -> None:
+        """A peer proved who it is."""
+        if self.on_introduction is not None:
+            notify(self.on_introduction, connection)
 
     def opened(self, connection: "Connection") -> None:
         """A connection came up."""
@@ -123,6 +142,13 @@ class Endpoint:
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
+
+    def tally(self, host: str) -> "Tally":
+        """What an address has in flight; forgotten with the last of its connections."""
+        known = self._tallies.get(host)
+        if known is None:
+            known = self._tallies[host] = Tally()
+        return known
 
     def accept(self, size: int, count: int = 1) -> None:
         """Count a request, or several, answered later."""

@@ -36,7 +36,9 @@ class Requests:
         "_handlers",
         "_rates",
         "_released",
+        "_share",
         "_stats",
+        "_tally",
         "bytes_in_flight",
         "in_flight",
     )
@@ -54,6 +56,9 @@ class Requests:
         self._endpoint = endpoint
         self._stats = endpoint.stats
         self._rates = endpoint.request_rates
+        self._tally = endpoint.tally(connection.peer.host)
+        # A quarter of the room for all stays for other addresses, whatever one of them has in flight.
+        self._share = endpoint.limits.bytes_total - endpoint.limits.bytes_total // 4
         self._handlers = handlers
         self._released = released
 
@@ -131,7 +136,8 @@ class Requests:
         if self._rates is not None or endpoint.leaving:
             return False
         few = self.in_flight + count <= limits.requests_per_connection
-        return few and stats.bytes_in_flight + size <= limits.bytes_total
+        fits = self._tally.bytes + size <= self._share
+        return few and fits and stats.bytes_in_flight + size <= limits.bytes_total
 
     def _refusal(self, command: Command, size: int) -> Command | None:
         """The answer to a request that is not accepted, because of a limit or because the server is going away."""
@@ -143,6 +149,8 @@ class Requests:
             reason = f"{self.in_flight} requests in flight on this connection, limit requests_per_connection"
         elif stats.bytes_in_flight and stats.bytes_in_flight + size > limits.bytes_total:
             reason = f"{stats.bytes_in_flight} request bytes in flight on all connections, limit bytes_total"
+        elif self._tally.bytes and self._tally.bytes + size > self._share:
+            reason = f"{self._tally.bytes} request bytes in flight from this address, its share of limit bytes_total"
         else:
             return None
         stats.busy += 1
@@ -192,12 +200,14 @@ class Requests:
     def _accept(self, size: int, count: int = 1) -> None:
         self.in_flight += count
         self.bytes_in_flight += size
+        self._tally.bytes += size
         self._endpoint.accept(size, count)
 
     def _finish(self, size: int, count: int = 1) -> None:
         was_full = self.full
         self.in_flight -= count
         self.bytes_in_flight -= size
+        self._tally.bytes -= size
         # Only now that the answer is queued: a server that stops flushes and closes when nothing is in flight.
         self._endpoint.finish(size, count)
         if was_full:

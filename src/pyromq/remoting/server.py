@@ -56,7 +56,8 @@ class Server:
             on_close=on_close,
             strangers=strangers,
         )
-        self._admission = Admission(self.limits, self._endpoint.stats, clock)
+        self._admission = Admission(self.limits, self._endpoint.stats, clock, strangers=strangers)
+        self._endpoint.on_introduction = lambda connection: self._admission.introduce(connection.peer.host)
         self._acceptors: list[Acceptor] = []
 
     @property

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.http import MAX_CONNECTIONS
 from pyromq.protocol import bounds
 from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse, SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -228,6 +229,22 @@ async def test_a_heartbeat_with_a_client_id_beyond_its_bound_enters_nothing(tmp_
         assert (answer.code, "bound on client ids" in str(answer.remark)) == (ResponseCode.INVALID_PARAMETER, True)
         assert (len(broker.producers), len(broker.consumers), "g" in broker.groups) == (0, 0, False)
         assert (await peer.heartbeat("c" * 1_024, producer="p")).code == ResponseCode.SUCCESS
+
+
+async def test_silent_http_connections_do_not_keep_health_from_an_answer(tmp_path: Path) -> None:
+    async with standalone(tmp_path, http_port="0") as (broker, _):
+        assert broker.http_address is not None
+        host, _, port = broker.http_address.rpartition(":")
+        silent = [await asyncio.open_connection(host, int(port)) for _ in range(2 * MAX_CONNECTIONS)]
+        for _ in range(3):
+            assert "200 OK" in await page(broker, "/health")
+        assert await met(broker, "http_connections") >= MAX_CONNECTIONS
+        for reader, writer in silent[:8]:
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b"", "the oldest made room"
+            writer.close()
+        for _, writer in silent[8:]:
+            writer.close()
 
 
 async def test_message_size(tmp_path: Path) -> None:

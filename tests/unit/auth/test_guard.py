@@ -24,6 +24,17 @@ class Peer:
     def __init__(self, host: str = "10.0.0.1") -> None:
         self.peer = Address(host, 5)
         self.is_stranger = True
+        self.sent: list[Command] = []
+        self.closed = False
+
+    def introduce(self) -> None:
+        self.is_stranger = False
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+    def close(self, _reason: str) -> None:
+        self.closed = True
 
 
 def connection(host: str = "10.0.0.1") -> Connection:
@@ -146,18 +157,32 @@ def test_users_have_a_rate() -> None:
         checking.check(send(), connection())
 
 
-def test_an_address_that_keeps_failing_is_put_off_but_not_those_who_are_known() -> None:
+def test_an_address_that_keeps_failing_is_put_off_but_not_who_signs_well_there() -> None:
     checking = guard(access("*"), failures=TokenBuckets(1, 3, clock=lambda: 0.0))
-    known = connection()
-    checking.check(send(), known)
     for _ in range(3):
         with pytest.raises(Denied):
             checking.check(send(secret="wrong-secret"), connection())  # noqa: S106 - of a test
     with pytest.raises(Busy):
-        checking.check(send(), connection())
-    checking.check(send(), known)
+        checking.check(send(secret="wrong-secret"), connection())  # noqa: S106 - of a test
+    newcomer = connection()
+    checking.check(send(), newcomer)
+    assert not newcomer.is_stranger
     checking.check(send(), connection("10.0.0.2"))
     assert checking.stats.limited == 1
+
+
+def test_who_fails_too_often_is_answered_and_cut_off() -> None:
+    def serve(request: Command, _connection: Connection) -> Command:
+        return request.reply()
+
+    checking = guard(access("*"), failures=TokenBuckets(1, 1, clock=lambda: 0.0))
+    handler = checking.table({RequestCode.SEND_MESSAGE_V2: serve})[RequestCode.SEND_MESSAGE_V2]
+    wrong, peer = send(secret="wrong-secret"), Peer()  # noqa: S106 - of a test
+    answer = handler(wrong, cast("Connection", peer))
+    assert isinstance(answer, Command)
+    assert (answer.code, peer.closed) == (ResponseCode.NO_PERMISSION, False)
+    assert handler(wrong, cast("Connection", peer)) is None
+    assert ([each.code for each in peer.sent], peer.closed) == ([ResponseCode.SYSTEM_BUSY], True)
 
 
 def test_several_requests_at_once_are_served_only_if_each_may_be() -> None:

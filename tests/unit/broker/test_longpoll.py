@@ -1,6 +1,7 @@
 """Parked pulls: what wakes them, what does not, and what happens to them in time."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from pyromq.broker.longpoll import SWEEP_INTERVAL_MS, ParkedPull, PullPark
 from tests.unit.broker.clock import FakeClock
@@ -18,12 +19,30 @@ class Desk:
         self.park = PullPark(self.clock, lambda _topic, _queue: self.end, capacity=capacity)
         self.park.tick()
 
-    def wait(self, name: str, *, offset: int = 0, hold: int = 15_000, tag: int | None = None, owner: str = "c") -> bool:
+    def wait(
+        self,
+        name: str,
+        *,
+        offset: int = 0,
+        hold: int = 15_000,
+        tag: int | None = None,
+        owner: str = "c",
+        party: str = "",
+    ) -> bool:
         def matches(tags_code: int, _properties: Mapping[str, str]) -> bool:
             return tag is None or tags_code == tag
 
-        pull = ParkedPull(KEY, offset, self.clock() + hold, matches, lambda: self.resumed.append(name), owner)
-        return self.park.park(pull)
+        resume = partial(self.resumed.append, name)
+        return self.park.park(ParkedPull(KEY, offset, self.clock() + hold, matches, resume, owner, party))
+
+
+def test_one_address_leaves_places_for_others() -> None:
+    desk = Desk(capacity=8)
+    assert [desk.wait(str(number), party="10.0.0.1") for number in range(7)] == [True] * 6 + [False]
+    assert desk.wait("other", party="10.0.0.2")
+    assert desk.park.refused == 1
+    desk.park.resume_all()
+    assert desk.wait("again", party="10.0.0.1")
 
 
 def test_an_arrival_resumes_the_pulls_that_wait_below_it() -> None:

@@ -19,6 +19,24 @@ COMMIT, ROLLBACK, UNKNOWN = sysflag.COMMIT, sysflag.ROLLBACK, 0
 SECOND = 1000
 
 
+def test_one_party_cannot_use_up_the_transactions_of_all(tmp_path: Path) -> None:
+    with Bench(tmp_path, max_pending_transactions=8) as bench:
+        for number in range(6):
+            bench.prepare(f"u{number}", host="10.0.0.1")
+        with pytest.raises(Refused, match="maxPendingTransactions") as refused:
+            bench.prepare("u6", host="10.0.0.1")
+        assert refused.value.code == ResponseCode.SYSTEM_BUSY
+        other = bench.prepare("v0", host="10.0.0.2")
+        bench.prepare("v1", host="10.0.0.2")
+        with pytest.raises(Refused, match="maxPendingTransactions"):
+            bench.prepare("v2", host="10.0.0.2")
+        bench.end(other, COMMIT)
+        bench.prepare("v3", host="10.0.0.2")
+        bench.restart()
+        with pytest.raises(Refused, match="maxPendingTransactions"):
+            bench.prepare("v4", host="10.0.0.3")
+
+
 def test_a_half_message_is_visible_once_it_is_committed(tmp_path: Path) -> None:
     # P-116
     with Bench(tmp_path) as bench:

@@ -20,6 +20,7 @@ from pyromq.protocol import sysflag
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import CheckTransactionStateHeader, EndTransactionHeader, SendMessageHeader
+from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.ids import UniqueIdGenerator
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
@@ -89,12 +90,15 @@ class Bench:
         self.check_back = CheckBack(self.config, self.store, self.topics, self.producers, self.halves, self.clock)
         self.halves.load()
 
-    def prepare(self, unique: str = "u0", topic: str = "orders", queue: int = 1, **properties: str) -> PutResult:
-        """Store a half message."""
+    def prepare(
+        self, unique: str = "u0", topic: str = "orders", queue: int = 1, host: str = "10.0.0.1", **properties: str
+    ) -> PutResult:
+        """Store a half message that came from an address."""
         everything = {"TRAN_MSG": "true", "PGROUP": GROUP, "UNIQ_KEY": unique} | properties
         message = PutMessage(
             topic, queue, unique.encode(), encode_properties(everything), everything, sys_flag=sysflag.PREPARED, flag=7
         )
+        message.born_host = pack_host(Host(host, 1))
         header = SendMessageHeader(
             producer_group=GROUP,
             topic=topic,

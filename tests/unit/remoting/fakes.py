@@ -6,7 +6,7 @@ from typing import Any
 
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.remoting import Connection, Handler, Limits
+from pyromq.remoting import Address, Connection, Handler, Limits
 from pyromq.remoting.endpoint import Endpoint
 
 
@@ -90,6 +90,13 @@ class Rig:
         self.connection = Connection(self.endpoint, handlers or {})
         self.connection.connection_made(self.transport)
         self.stats = self.endpoint.stats
+        self._handlers = handlers or {}
+
+    def beside(self, host: str) -> tuple[Connection, FakeTransport]:
+        """One more connection of the same endpoint, from an address."""
+        connection, transport = Connection(self.endpoint, self._handlers, Address(host, 1)), FakeTransport()
+        connection.connection_made(transport)
+        return connection, transport
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:

@@ -286,6 +286,24 @@ def test_limits_on_requests_in_flight_are_named() -> None:
         await turn()
         assert sorted(c.opaque for c in rig.transport.commands) == [1, 2, 3]
 
+        # One address leaves room for others.
+        release.clear()
+        rig = Rig({10: wait}, limits=Limits(bytes_total=4_000))
+        first, second, other = (rig.beside(host) for host in ("10.0.0.1", "10.0.0.1", "10.0.0.2"))
+        for connection, _ in (first, second):
+            connection.data_received(frame(1, body=b"x" * 1300))
+        first[0].data_received(frame(2, body=b"x" * 500))
+        (busy,) = first[1].commands
+        assert (busy.opaque, busy.code) == (2, ResponseCode.SYSTEM_BUSY)
+        assert "from this address" in (busy.remark or "")
+        other[0].data_received(frame(3, body=b"x" * 500))
+        release.set()
+        await turn()
+        assert [c.code for c in other[1].commands] == [ResponseCode.SUCCESS]
+        first[0].data_received(frame(4, body=b"x" * 1300))
+        await turn()
+        assert [c.code for c in first[1].commands if c.opaque == 4] == [ResponseCode.SUCCESS]
+
         # In all: another connection of the same endpoint pays for the bytes of the first.
         release.clear()
         rig = Rig({10: wait}, limits=Limits(bytes_total=1500))

@@ -7,9 +7,10 @@ held again when it still finds nothing. Arrivals in a group's retry topics wake 
 
 import heapq
 import itertools
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
+from pyromq.broker.shares import left
 from pyromq.protocol import names
 from pyromq.store import Dispatch
 
@@ -28,7 +29,7 @@ class HeldPop:
     `due` is when it runs again in any case; `matches` decides on arrivals in the topic itself, all retries are welcome.
     """
 
-    __slots__ = ("due", "key", "matches", "resume")
+    __slots__ = ("due", "key", "matches", "party", "resume")
 
     def __init__(
         self,
@@ -36,11 +37,13 @@ class HeldPop:
         due: int,
         matches: Callable[[int, Mapping[str, str]], bool],
         resume: Callable[[], None],
+        party: str = "",
     ) -> None:
         self.key = key
         self.due = due
         self.matches = matches
         self.resume = resume
+        self.party = party
 
 
 class PopPark:
@@ -50,6 +53,8 @@ class PopPark:
         self._clock = clock
         self._capacity = capacity
         self._per_key = per_key
+        self._share = capacity - capacity // 4
+        self._parties: Counter[str] = Counter()
         self._force_every = force_every
         self._waiting: dict[WaitKey, OrderedDict[int, HeldPop]] = {}
         self.topics: dict[str, dict[WaitKey, bool]] = {}
@@ -71,9 +76,16 @@ class PopPark:
         """How many requests wait for exactly this."""
         return len(self._waiting.get(key, ()))
 
-    def full(self, key: WaitKey) -> bool:
-        """Whether one more would pass a bound, which is then counted; it is answered at once instead."""
-        full = self._count >= self._capacity or self.held(key) >= self._per_key
+    def full(self, key: WaitKey, party: str = "") -> bool:
+        """Whether one more would pass a bound, which is then counted; it is answered at once instead.
+
+        One party (an address) has at most three quarters of the places.
+        """
+        full = (
+            self._count >= self._capacity
+            or self.held(key) >= self._per_key
+            or (party in self._parties and self._parties[party] >= self._share)
+        )
         self.refused += full
         return full
 
@@ -90,6 +102,7 @@ class PopPark:
         waiting[ticket] = pop
         heapq.heappush(self._by_due, (pop.due, ticket, pop))
         self._count += 1
+        self._parties[pop.party] += 1
         if self._next_step is None or pop.due < self._next_step:
             self.wake()
 
@@ -162,6 +175,7 @@ class PopPark:
         if pop is None:
             return
         self._count -= 1
+        left(self._parties, pop.party)
         if not waiting:
             self._forget(key)
         pop.resume()

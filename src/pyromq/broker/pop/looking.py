@@ -98,10 +98,16 @@ class Looking:
         deadline = hold_until(question.born, header.poll_time, self._clock())
         if deadline is None or self.stopping:
             return reply(header=NotificationResponseHeader(has_msg=False))
-        if self._questions.full(question.key):
+        if self._questions.full(question.key, question.connection.peer.host):
             return reply(header=NotificationResponseHeader(has_msg=False, polling_full=True))
         due = deadline if blocked is None else min(deadline, blocked)
-        held = HeldPop(question.key, due, PASS_ALL.arrival, partial(self._resume, question))
+        held = HeldPop(
+            question.key,
+            due,
+            PASS_ALL.arrival,
+            partial(self._resume, question),
+            question.connection.peer.host,
+        )
         self._questions.hold(held)
         return None
 

@@ -172,7 +172,7 @@ class Popping:
         deadline = hold_until(pop.born, pop.header.poll_time, self._clock())
         if deadline is None or self.stopping:
             return pop.request.reply(ResponseCode.POLLING_TIMEOUT)
-        if self._park.full(pop.key):
+        if self._park.full(pop.key, pop.connection.peer.host):
             return pop.request.reply(
                 ResponseCode.POLLING_FULL,
                 remark=f"too many pops are held: {len(self._park)} in all, {self._park.held(pop.key)} of them for "
@@ -180,7 +180,9 @@ class Popping:
                 "popPollingSize); try again in a second",
             )
         due = deadline if harvest.blocked_until is None else min(deadline, harvest.blocked_until)
-        self._park.hold(HeldPop(pop.key, due, pop.wish.filter.arrival, partial(self._resume, pop)))
+        self._park.hold(
+            HeldPop(pop.key, due, pop.wish.filter.arrival, partial(self._resume, pop), pop.connection.peer.host)
+        )
         if harvest.more:
             self._park.notify(*pop.key)
         return None

@@ -154,8 +154,10 @@ def test_bounds(world: PopWorld, clock: FakeClock) -> None:
     answer = world.answer(RequestCode.POP_MESSAGE, pop_header(born=clock.now, hold=5_000))
     assert (answer.code, "popPollingSize" in str(answer.remark)) == (ResponseCode.POLLING_FULL, True)
     assert world.park.refused == 1
-    for _ in range(2):
-        world.hold(queue=0)
+    world.hold(queue=0)
+    answer = world.answer(RequestCode.POP_MESSAGE, pop_header(born=clock.now, hold=5_000, queue=1))
+    assert answer.code == ResponseCode.POLLING_FULL, "one address leaves places for others"
+    world.hold(queue=0, host="10.0.0.2")
     answer = world.answer(RequestCode.POP_MESSAGE, pop_header(born=clock.now, hold=5_000, queue=1))
     assert answer.code == ResponseCode.POLLING_FULL
 

@@ -28,7 +28,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers import Header
-from pyromq.remoting import Connection
+from pyromq.remoting import Address, Connection
 from pyromq.store import Dispatch
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import (
@@ -45,7 +45,7 @@ from tests.unit.broker.waiting import Waiting
 class FakeConnection:
     """Takes answers that are sent later."""
 
-    peer = ("127.0.0.1", 1)
+    peer = Address("127.0.0.1", 1)
 
     def __init__(self) -> None:
         self.is_open = True
@@ -144,9 +144,12 @@ class PopWorld:
         header = pop_header(topic, group, **{"born": self.clock.now, **options})
         return messages_of(self.answer(RequestCode.POP_MESSAGE, header), group)
 
-    def hold(self, *, topic: str = "orders", group: str = "g", hold: int = 10_000, **options: Any) -> FakeConnection:
+    def hold(
+        self, *, topic: str = "orders", group: str = "g", hold: int = 10_000, host: str = "127.0.0.1", **options: Any
+    ) -> FakeConnection:
         """A pop that finds nothing yet, as the connection that gets its answer."""
         connection = FakeConnection()
+        connection.peer = Address(host, 1)
         header = pop_header(topic, group, born=self.clock.now, hold=hold, **options)
         answer = self.call(RequestCode.POP_MESSAGE, header, connection)
         assert answer is None, answer

@@ -101,3 +101,34 @@ async def parked_at(peer: Peer, queue: int) -> list[ReceivedMessage]:
     while messages := await peer.messages(SCHEDULE_TOPIC, len(found), queue=queue):
         found += messages
     return found
+
+
+async def test_a_broker_that_dies_again_and_again_delivers_each_message_once(tmp_path: Path, long_run: bool) -> None:
+    # Positions are saved more rarely than the broker lives: what it delivered is known from the log alone.
+    expected = {f"{number}".encode() for number in range(120)}
+    for life in range(30 if long_run else 8):
+        process, address = await start(tmp_path)
+        try:
+            async with Peer(address) as peer:
+                if life == 0:
+                    begin = now()
+                    for number, name in enumerate(sorted(expected)):
+                        await peer.stored("delayed", name, DELAY=str(1 + number % 2))
+                        await peer.stored("timed", name, TIMER_DELIVER_MS=str(begin + 1_000 + 60 * number))
+                for topic in ("delayed", "timed"):
+                    # Some more of each, where there are more to come.
+                    known = len(await all_of(peer, topic))
+                    if known < len(expected):
+                        assert await peer.messages(topic, known, hold=10_000)
+        finally:
+            await kill(process)
+    process, address = await start(tmp_path)
+    try:
+        async with Peer(address) as peer:
+            for topic in ("delayed", "timed"):
+                found = await all_of(peer, topic)
+                while {message.body for message in found} != expected:
+                    found += await peer.messages(topic, len(found), hold=5_000)
+                assert len(found) == len(expected), "a message was delivered again"
+    finally:
+        await kill(process)

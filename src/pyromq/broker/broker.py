@@ -56,6 +56,7 @@ from pyromq.broker.routes import TopicRoutes
 from pyromq.broker.send import Sender
 from pyromq.broker.serving import guarded
 from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
+from pyromq.broker.tail import LogPosition, Tail
 from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
 from pyromq.broker.transactions import Transactions
@@ -139,6 +140,7 @@ class Broker:
             config.config_dir / "delayOffset.json", clock, version_step=config.delay_offset_update_version_step
         )
         self.ordered_batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)
+        self.log_position = LogPosition(config.config_dir / "logPosition.json")
         self.request_modes = RequestModes(config)
         self.locks = QueueLocks(self.steady)
         self.stats = BrokerStats(clock)
@@ -420,6 +422,7 @@ class Broker:
         )
         requests = ConsumerRequests(config, self.topics, self.groups, self.heartbeats, self.offsets, self.locks, store)
         transactions = self._transaction_part()
+        self.tail = Tail.read(store, self.log_position, follows=config.broker_role is BrokerRole.SLAVE)
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
         self.timer = timer
         self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first

@@ -1,8 +1,8 @@
 """Delivery of delayed messages: one queue of `SCHEDULE_TOPIC_XXXX` per level, each in the order of its due times.
 
 The entry of a queue tells when its message is due, so the next delivery of a level is known without looking at more
-than its head. A message is never delivered early. One that was delivered, but whose offset was not saved when the
-broker died, is delivered again.
+than its head. A message is never delivered early. What was delivered since the offsets were saved is known from the log
+after a crash (see `tail`); only what is not in the log any more, after a power cut, is delivered again.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from struct import Struct
 from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.durability import Durability
 from pyromq.broker.pacing import Paced
-from pyromq.broker.parked import HOPELESS, copy_of, read_parked, real_place
+from pyromq.broker.parked import HOPELESS, delivery_of, read_parked, real_place
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -196,7 +196,7 @@ class DelayDelivery:
             return True
         # The stored text keeps DELAY, as Apache's does; without it in the map the message is not parked again.
         properties.pop(Property.DELAY, None)
-        result = (self._put or self._store.put)(copy_of(summary, record, place, summary.properties, properties))
+        result = (self._put or self._store.put)(delivery_of(summary, record, place, summary.properties, properties))
         if result.stored:
             self._delivered(place[0], result)
             return True

@@ -11,7 +11,7 @@ from pyromq.broker.retry import Retries
 from pyromq.broker.timer import TimerDelivery
 from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol import names
-from pyromq.store import BrokerRole
+from pyromq.store import BrokerRole, StoreError
 from pyromq.store.timerfiles import TimerFiles
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 SAMPLE_INTERVAL = 10.0
 CLEAN_INTERVAL = 30.0
+POSITION_INTERVAL = 5.0
 COUNT_INTERVAL = 180.0
 
 
@@ -30,7 +31,36 @@ def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, Del
     retries.way_out = broker.way_out
     broker.sender.steps.append(retries.divert)
     recalls = Recalls(broker.config, broker.topics, broker.store, broker.durability, broker.clock, broker.sender.count)
-    return retries, _start_delays(broker, undo), _start_timer(broker, undo), recalls
+    with_position = broker.config.broker_role is not BrokerRole.SLAVE
+    if with_position:
+        undo.callback(lambda: _save_position(broker, timer))  # after those have stopped that it speaks of
+    delays, timer = _start_delays(broker, undo), _start_timer(broker, undo)
+    if with_position:
+        _keep_position(broker, delays, timer)
+    return retries, delays, timer, recalls
+
+
+def _keep_position(broker: "Broker", delays: DelayDelivery, timer: TimerDelivery) -> None:
+    """Note how much of the log is reflected in saved positions, so that a start has little to read."""
+    position, store = broker.log_position, broker.store
+
+    async def save() -> None:
+        if timer.settled:
+            await position.save(store, broker.durability, delays.save, timer.save, broker.offsets.save)
+
+    broker.timers.every(POSITION_INTERVAL, save, at_once=True)
+
+
+def _save_position(broker: "Broker", timer: TimerDelivery) -> None:
+    """The same at a stop, when nothing moves any more. Raises OSError."""
+    if not timer.settled:
+        return
+    try:
+        broker.store.flush()
+    except StoreError:
+        return  # then the next start reads a little more
+    broker.offsets.persist()
+    broker.log_position.persist(broker.store.max_physical_offset)
 
 
 def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
@@ -50,6 +80,8 @@ def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
         broker.acting.work.append(Work(delays.start, delays.stop))
         broker.escape.woken.append(delays.retry)
     elif config.broker_role is not BrokerRole.SLAVE:
+        done = broker.tail.delay_offsets()
+        broker.delay_offsets.raise_to(done, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
         broker.followers[names.SCHEDULE_TOPIC] = delays.arrived
         undo.callback(delays.stop)
         delays.start()
@@ -81,6 +113,7 @@ def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
         follows=config.broker_role is BrokerRole.SLAVE,
     )
     store.add_hook(Postpone(config, broker.clock, timer.waiting), MARKS)
+    timer.done = broker.tail.timed
     if broker.taken_over is not None:
         timer.take_over(broker.taken_over)
     if config.timer_wheel_enable:

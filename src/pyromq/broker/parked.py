@@ -62,6 +62,24 @@ def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> 
     return (summary, record) if summary.physical_offset == physical_offset else None
 
 
+def delivery_of(
+    summary: RecordSummary, record: memoryview, place: tuple[str, int], text: bytes, properties: dict[str, str]
+) -> PutMessage:
+    """The parked message as a new one for the place it belongs to; its record says where it was parked.
+
+    That stands in the field that commits of transactions have for their half message: others leave it 0, nobody reads
+    it outside the broker, and no client can write it. One more than the offset, since the log begins at 0.
+    """
+    message = copy_of(summary, record, place, text, properties)
+    message.prepared_transaction_offset = summary.physical_offset + 1
+    return message
+
+
+def parked_at(origin: int) -> int:
+    """Where a delivered message was parked, by the prepared transaction offset of its record; -1 for nowhere."""
+    return origin - 1
+
+
 def copy_of(
     summary: RecordSummary,
     record: memoryview,

@@ -18,7 +18,7 @@ from struct import Struct
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.pacing import Paced
-from pyromq.broker.parked import HOPELESS, copy_of, read_parked, real_place
+from pyromq.broker.parked import HOPELESS, delivery_of, read_parked, real_place
 from pyromq.broker.postpone import TIMED
 from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol import names
@@ -124,6 +124,9 @@ class TimerDelivery:
         """On a slave: whether it ever learned how far its master was."""
         self._elsewhere = TimerCheckpoint()
         self._elsewhere_end = 0
+        self.done: set[int] = set()
+        """Physical offsets of messages that were delivered after the last save; see `tail`."""
+        self._began = clock(), store.max_offset(names.TIMER_TOPIC, 0)
         self.holds: Callable[[], int | None] = lambda: None
         """The time of the oldest message that was handed over and is not safe yet; it is not saved as delivered."""
 
@@ -191,12 +194,23 @@ class TimerDelivery:
         self._elsewhere = other
         self._elsewhere_end = entry[0] if entry is not None else self._store.max_physical_offset
 
-    def _is_elsewhere(self, slot: int, physical_offset: int) -> bool:
+    def _is_done(self, slot: int, physical_offset: int) -> bool:
+        """Whether a message was delivered before: here since the last save, or by another broker."""
+        if physical_offset in self.done:
+            return True
         return slot < self._elsewhere.read_time and physical_offset < self._elsewhere_end
 
     def clean(self) -> None:
         """Drop timer log files whose messages the store no longer has."""
         self._files.log.delete_before(self._store.min_physical_offset)
+
+    @property
+    def settled(self) -> bool:
+        """Whether all that was delivered before the start has been passed, so that a save knows of it."""
+        time, offset = self._began
+        if self.read_time > time - self._precision and self.queue_offset >= offset:
+            self.done.clear()
+        return not self.done
 
     def arrived(self, _message: Dispatch) -> None:
         """A timed message was stored."""
@@ -315,7 +329,7 @@ class TimerDelivery:
         first_open = self.read_time + self._precision if self._slot is not None else self.read_time
         recall = Property.TIMER_DEL_UNIQ_KEY in properties
         if slot < first_open:
-            past = recall or self._follows or self._is_elsewhere(slot, physical_offset)
+            past = recall or self._follows or self._is_done(slot, physical_offset)
             return past or self._put(summary, record, properties, NEVER_ENTERED, rolls=False)
         magic, ahead, window = NORMAL, slot - current, self._window * self._precision
         if ahead >= window:
@@ -401,8 +415,8 @@ class TimerDelivery:
             if key in slot.recalled:
                 slot.missed.pop(key, None)
                 return True
-        elsewhere = self._is_elsewhere(self.read_time, unit.physical_offset)
-        if not elsewhere and not self._put(summary, record, properties, unit.written, rolls=bool(unit.magic & ROLL)):
+        done = self._is_done(self.read_time, unit.physical_offset)
+        if not done and not self._put(summary, record, properties, unit.written, rolls=bool(unit.magic & ROLL)):
             return False
         self.counts.add(topic, 1 if unit.magic & DELETE else -1)
         return True
@@ -428,7 +442,7 @@ class TimerDelivery:
         # The stored text keeps its time, as Apache's does; without it in the map the store has less to ask.
         for name in TIMED:
             properties.pop(name, None)
-        result = (self._put_message or self._store.put)(copy_of(summary, record, place, text, properties))
+        result = (self._put_message or self._store.put)(delivery_of(summary, record, place, text, properties))
         if result.stored:
             self._left.total += 1
             self._delivered(place[0], result)

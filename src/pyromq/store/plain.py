@@ -17,5 +17,6 @@ FACTS: Final = Struct(">3ii4x2qi16xq20xi")
 """Size, magic, body CRC, queue id, queue offset, physical offset, system flag, store time, body length."""
 PROPERTIES_LENGTH: Final = Struct(">h")
 BODY: Final = PREFIX.size
+PREPARED: Final = 76
 MIN_SIZE: Final = BODY + 1 + PROPERTIES_LENGTH.size
 MAX_TOPIC: Final = 127

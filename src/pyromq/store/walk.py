@@ -5,6 +5,7 @@ are nearly all, are taken apart here; the rest goes through `protocol.record`, w
 """
 
 from collections.abc import Iterator
+from struct import Struct
 from zlib import crc32
 
 import msgspec
@@ -14,9 +15,16 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.record import MAGIC_V1, Blank, RecordError, check_record
 from pyromq.store.files import MappedFiles
 from pyromq.store.mapped import MappedFile
-from pyromq.store.plain import BODY, FACTS, MAX_TOPIC, MIN_SIZE
+from pyromq.store.plain import BODY, FACTS, MAX_TOPIC, MIN_SIZE, PREPARED
 
 _MAX_TOPICS = 1 << 14
+_ORIGIN = Struct(">q")
+# By the bits of the system flag that say which host is an IPv6 address, twelve bytes longer.
+_ORIGIN_AT = {
+    born | store: PREPARED + 12 * bool(born) + 12 * bool(store)
+    for born in (0, sysflag.BORN_V6)
+    for store in (0, sysflag.STORE_V6)
+}
 
 
 class LogRecord(msgspec.Struct, gc=False):
@@ -32,6 +40,12 @@ class LogRecord(msgspec.Struct, gc=False):
     store_timestamp: int
     properties_at: int
     """Position in the file at which the text of the properties begins; it reaches to the end of the record."""
+
+    @property
+    def origin(self) -> int:
+        """Its prepared transaction offset: of which other record in the log it is the outcome, 0 for none."""
+        hosts = self.sys_flag & sysflag.HOSTS_MASK
+        return int(_ORIGIN.unpack_from(self.file.raw, self.offset - self.file.start + _ORIGIN_AT[hosts])[0])
 
     def properties(self) -> dict[str, str]:
         end = self.offset - self.file.start + self.size

@@ -38,6 +38,7 @@ class Layer:
         os.mkdir = self._creates(os.mkdir)
         os.unlink = os.remove = self._removes(os.unlink)
         os.rmdir = self._removes(os.rmdir)
+        os.link = self._links(os.link)
         os.rename = self._moves(os.rename)
         os.replace = self._moves(os.replace)
 
@@ -65,6 +66,16 @@ class Layer:
                 return result
 
         return creating
+
+    def _links(self, call: Callable[..., None]) -> Callable[..., None]:
+        def linking(old: Any, new: Any, **options: Any) -> None:
+            place = self._place(new, options.get("dst_dir_fd"))
+            with self._lock:
+                call(old, new, **options)
+                if place is not None:
+                    self._disk.created(*place)
+
+        return linking
 
     def _removes(self, call: Callable[..., None]) -> Callable[..., None]:
         def removing(path: Any, *, dir_fd: int | None = None) -> None:

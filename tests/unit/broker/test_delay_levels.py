@@ -1,5 +1,6 @@
 """Delay levels: exactly on time, never early, each message once, whatever clock and store do."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -138,7 +139,37 @@ def test_a_killed_broker_repeats_at_most_what_it_did_not_save(
     assert waiting.bodies() == [b"0", b"1", b"2", b"3"]
     again = waiting.crash(tmp_path / "copy")
     again.run(start + 5_000)
-    assert again.bodies() == [b"0", b"1", b"2", b"3", b"2", b"3", b"4", b"5"]
+    assert again.bodies() == [b"0", b"1", b"2", b"3", b"4", b"5"]
+    again.close()
+
+
+def test_a_crash_loop_delivers_each_message_once(tmp_path: Path, clock: FakeClock) -> None:
+    waiting = Waiting(tmp_path / "0", clock)
+    waiting.save()
+    for number in range(30):
+        waiting.put(b"%d" % number, DELAY=str(1 + number % 3))
+    for life in range(1, 16):
+        waiting.run(clock.now + 700)
+        waiting = waiting.crash(tmp_path / str(life))  # nothing is saved in between
+    assert sorted(waiting.bodies(), key=int) == [b"%d" % number for number in range(30)]
+    waiting.close()
+
+
+def test_what_left_the_log_with_the_power_is_delivered_again(tmp_path: Path, clock: FakeClock) -> None:
+    waiting = Waiting(tmp_path / "store", clock)
+    waiting.put(b"a", DELAY="1")
+    waiting.save()
+    end = waiting.store.max_physical_offset
+    waiting.run(clock.now + 1_000)
+    assert waiting.bodies() == [b"a"]
+    with (waiting.root / "commitlog" / f"{0:020}").open("r+b") as file:
+        file.seek(end)
+        file.write(bytes(waiting.store.max_physical_offset - end))
+    shutil.rmtree(waiting.root / "consumequeue")
+    again = waiting.crash(tmp_path / "copy")
+    assert again.bodies() == []
+    again.run(clock.now + 1_000)
+    assert again.bodies() == [b"a"]
     again.close()
 
 

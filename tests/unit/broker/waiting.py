@@ -10,8 +10,10 @@ from pyromq.broker.delay import DelayDelivery
 from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.durability import Durability
 from pyromq.broker.postpone import MARKS, Postpone
+from pyromq.broker.tail import LogPosition, Tail
 from pyromq.broker.timer import TimerDelivery
 from pyromq.broker.timermetrics import TimerCounts
+from pyromq.protocol import names
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
 from pyromq.store import FlushDiskType, MessageStore, PutMessage, PutResult, PutStatus, StoreConfig
@@ -50,6 +52,12 @@ class Waiting:
         self.counts = TimerCounts(root / "config" / "timermetrics", clock)
         self.counts.load()
         self.timer = TimerDelivery(config, self.store, durability, self.files, self.counts, clock, self._note)
+        self.position = LogPosition(root / "config" / "logPosition.json")
+        tail = Tail.read(self.store, self.position, follows=False)
+        self.timer.done = tail.timed
+        self.offsets.raise_to(
+            tail.delay_offsets(), lambda level: self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
+        )
         self.store.add_hook(Postpone(config, clock, self.timer.waiting), MARKS)
         self.delays = DelayDelivery(self.store, durability, self.offsets, self.store.config.delays, clock, self._note)
         self.store.add_listener(lambda message: self.delays.arrived(message) if message.topic[0] == "S" else None)
@@ -84,6 +92,8 @@ class Waiting:
         """What the broker does every few seconds."""
         self.offsets.persist(self.offsets.table())
         self.files.prepare_save(self.timer.read_time, self.timer.queue_offset, self.clock())()
+        if self.timer.settled:
+            self.position.persist(self.store.max_physical_offset)
 
     def messages(self, topic: str = "orders", queue_id: int = 0) -> list[ReceivedMessage]:
         found: list[ReceivedMessage] = []

@@ -74,6 +74,7 @@ def test_records_are_those_of_the_protocol(
             summary.queue_id,
             summary.queue_offset,
         )
+        assert record.origin == summary.prepared_transaction_offset
         assert (record.sys_flag, record.store_timestamp) == (summary.sys_flag, summary.store_timestamp)
         assert record.file.raw[record.properties_at :][: len(summary.properties)] == summary.properties
     store.close()

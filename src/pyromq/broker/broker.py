@@ -255,6 +255,7 @@ class Broker:
         self.store.store_host = Host(await numeric_host(self._address.host), self._address.port)
         self.registration = Registration(self.config, self.client, self.topics, self._identity(self._address))
         self.topics.changed = self.registration.announce
+        self.registration.registered = self.heartbeats.topics_registered
         self.filter_servers = FilterServers(
             self.config, self.store.store_host.ip, self.registration.announce_filter_servers, self.clock
         )

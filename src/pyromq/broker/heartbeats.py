@@ -1,10 +1,11 @@
 """HEART_BEAT, UNREGISTER_CLIENT and CHECK_CLIENT_CONFIG: clients coming, staying and leaving.
 
-Members of a group are told about each other's comings and goings, so that they share out the queues anew at once.
+Members of a group are told about each other's comings and goings, so that they share out the queues anew at once, and
+about topics they subscribed to before those existed.
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from pyromq.broker.clients import Client, ConsumerGroup, Consumers, Producers
 from pyromq.broker.config import BrokerConfig
@@ -64,6 +65,13 @@ class Heartbeats:
         self.consumers.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.client_ids.release(connection)
+
+    def topics_registered(self, topics: Collection[str]) -> None:
+        """Name servers know these topics now: members that may have waited for one of them look for its queues."""
+        wanted = set(topics)
+        for group in self.consumers:
+            if not wanted.isdisjoint(group.subscriptions):
+                self._notify(group)
 
     def drop_silent(self) -> None:
         """Close the connections of clients that stopped sending heartbeats."""
@@ -160,6 +168,9 @@ class Heartbeats:
     def _group_changed(self, group: ConsumerGroup) -> None:
         if not group.members:
             self._filters.forget_group(group.name)
+        self._notify(group)
+
+    def _notify(self, group: ConsumerGroup) -> None:
         known = self._groups.get(group.name)
         if (
             not self._config.notify_consumer_ids_changed_enable

@@ -7,7 +7,7 @@ that restarted has forgotten everything: the end of its connection is noticed an
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 from pyromq.broker import perm
@@ -78,6 +78,8 @@ class Registration:
         self._desks = [_Desk(address) for address in config.namesrv_addr]
         self._tasks: list[asyncio.Task[None]] = []
         self.filter_servers: list[str] = []
+        self.registered: Callable[[Collection[str]], None] = lambda _topics: None
+        """Told which changed topics a name server knows now."""
         self.master = MasterAddress()
 
     @property
@@ -144,6 +146,8 @@ class Registration:
         failure = desk.trouble = await self._send(desk.address, body)
         if failure is None:
             self._watch(desk)
+            if changed:
+                self.registered(changed.keys())
             if desk.failing:
                 log.info("registered with name server %s", desk.address)
         elif not desk.failing:

@@ -26,7 +26,7 @@ from pyromq.protocol.errors import MessageError
 from pyromq.protocol.headers import SendMessageHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import encode_properties
-from pyromq.remoting import ConnectError, ConnectionLost, SendError
+from pyromq.remoting import ConnectError, ConnectionLost, RemotingError, SendError
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,11 @@ class Attempts:
         if mode is SendMode.ONEWAY:
             await self._oneway(address, command, left)
             return None
-        response = await self.instance.call(address, command, left)
+        try:
+            response = await self.instance.call(address, command, left)
+        except RemotingError:
+            self.instance.routes.doubt(queue.topic)
+            raise
         return send_result(outgoing, queue, response, self.config.retryable_codes)
 
     async def _oneway(self, address: str, command: Command, seconds: float) -> None:

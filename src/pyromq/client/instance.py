@@ -181,6 +181,14 @@ class ClientInstance:
         self._check_usable()
         return await self._transport.call(address, command, timeout)
 
+    async def call_for(self, topic: str, address: str, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - passed on
+        """`call` to a broker of a topic; one that cannot be reached puts the topic's route in doubt."""
+        try:
+            return await self.call(address, command, timeout)
+        except RemotingError:
+            self.routes.doubt(topic)
+            raise
+
     async def oneway(self, address: str, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - passed on
         """Send a request that has no response. Raises RemotingError when it cannot be handed over."""
         self._check_usable()

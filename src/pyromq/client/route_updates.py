@@ -1,14 +1,15 @@
 """Keeping routes fresh: asking the name servers, comparing, telling producers and consumers in a fixed order.
 
-One update at a time, whoever asks; several callers that want the same topic share one answer.
+One update at a time, whoever asks; several callers that want the same topic share one answer. A topic that a consumer
+wants and nobody knows is asked for again, soon and then ever more rarely; one whose brokers cannot be reached, at once.
 """
 
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
-from pyromq.client.clock import Clock, within
+from pyromq.client.clock import Clock, sleep, within
 from pyromq.client.errors import BrokerError, ClientError, NameServerAnswer, NoRouteError, ServiceStateError
 from pyromq.client.members import ConsumerMember, ProducerMember
 from pyromq.client.routes import clamp_queues, publish_info, route_changed, subscribe_queues
@@ -24,6 +25,10 @@ from pyromq.remoting import NameServers, RemotingError
 log = logging.getLogger(__name__)
 
 LOCK_LIMIT = 3.0
+FIRST_RETRY, LAST_RETRY = 0.2, 3.0
+"""Seconds until a missing route is asked for again: at first, and at most."""
+DOUBT_INTERVAL = 3.0
+MAX_DOUBTS = 10_000
 
 
 class NameServerError(NoRouteError):
@@ -57,24 +62,30 @@ class RouteUpdates:
         self._host = host
         self._lock = asyncio.Lock()
         self._running: dict[tuple[str, str | None], asyncio.Task[RouteRefresh]] = {}
+        self._missing: dict[str, asyncio.Task[None]] = {}
+        self._doubted: dict[str, float] = {}
 
     async def refresh(self, topic: str, *, default_topic: str | None = None, queues: int = 4) -> RouteRefresh:
         """Ask for the topic, or borrow the route of `default_topic` for it with at most `queues` queues per broker.
 
         A topic that does not exist is no error here. Raises NameServerError when nobody could be asked.
         """
-        key = (topic, default_topic)
-        task = self._running.get(key)
-        if task is None:
-            task = asyncio.get_running_loop().create_task(self._refresh(topic, default_topic, queues))
-            self._running[key] = task
-            task.add_done_callback(lambda done: self._finished(key, done))
+        task = self._start(topic, default_topic, queues)
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
             if task.cancelled():
                 raise ServiceStateError(f"the client was closed while it asked for topic {topic!r}") from None
             raise
+
+    def doubt(self, topic: str) -> None:
+        """A broker could not be reached where the route has it: ask again now, unless that was a moment ago."""
+        now = self._host.clock.monotonic()
+        if now - self._doubted.get(topic, float("-inf")) >= DOUBT_INTERVAL:
+            if len(self._doubted) >= MAX_DOUBTS:
+                self._doubted.clear()
+            self._doubted[topic] = now
+            _ = self._start(topic)
 
     async def refresh_all(self) -> None:
         """Every topic of every producer and consumer, one after the other."""
@@ -119,10 +130,34 @@ class RouteUpdates:
 
     async def stop(self) -> None:
         """Cancel what runs."""
-        tasks = list(self._running.values())
+        tasks: list[asyncio.Task[Any]] = [*self._missing.values(), *self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _start(self, topic: str, default_topic: str | None = None, queues: int = 4) -> "asyncio.Task[RouteRefresh]":
+        key = (topic, default_topic)
+        task = self._running.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(self._refresh(topic, default_topic, queues))
+            self._running[key] = task
+            task.add_done_callback(lambda done: self._finished(key, done))
+        return task
+
+    async def _seek(self, topic: str) -> None:
+        """Ask for a topic that is missing until it is there or no consumer wants it any more."""
+        delay = FIRST_RETRY
+        while self._missed(topic):
+            await sleep(self._host.clock, delay)
+            delay = min(2 * delay, LAST_RETRY)
+            if self._missed(topic):
+                try:
+                    await self.refresh(topic)
+                except ClientError as error:
+                    log.info("topic %s still has no route: %s", topic, error)
+
+    def _missed(self, topic: str) -> bool:
+        return any(consumer.needs_route(topic) for consumer in self._host.consumers.values())
 
     async def _refresh(self, topic: str, default_topic: str | None, queues: int) -> RouteRefresh:
         if not await self._acquire(f"refresh the route of {topic}"):
@@ -147,12 +182,13 @@ class RouteUpdates:
             return RouteRefresh(False, self._answers())
         finally:
             self._lock.release()
+            if topic not in self._missing and self._missed(topic):
+                self._missing[topic] = asyncio.get_running_loop().create_task(self._seek(topic))
+                self._missing[topic].add_done_callback(lambda _: self._missing.pop(topic, None))
 
     def _wanted(self, topic: str) -> bool:
         host = self._host
-        return any(member.needs_route(topic) for member in host.producers.values()) or any(
-            member.needs_route(topic) for member in host.consumers.values()
-        )
+        return any(member.needs_route(topic) for member in host.producers.values()) or self._missed(topic)
 
     def _apply(self, topic: str, route: TopicRouteData) -> None:
         """Addresses first: whoever is told of a queue must be able to reach its broker."""

@@ -15,10 +15,12 @@ from pyromq.aio import (
     AverageByCircle,
     ByMachineRoom,
     ConsistentHash,
+    ConsumeFromWhere,
     Message,
     NearbyRoom,
     OrderlyContext,
     Producer,
+    PullConsumer,
     PushConsumer,
     ReceivedMessage,
 )
@@ -295,3 +297,28 @@ async def test_a_member_that_joins_or_leaves_at_work_repeats_nothing(tmp_path: P
         await inbox.different(3200)
         await second.close()
         assert inbox.repeated == 0
+
+
+SELDOM: dict[str, Any] = {"rebalance_interval": 3600.0, "poll_name_server_interval": 3600.0}
+"""Nothing is found by the periods alone."""
+
+
+@asyncio_test
+async def test_a_consumer_gets_what_is_sent_to_a_topic_that_came_after_it(tmp_path: Path) -> None:  # C-13
+    async with standalone(tmp_path) as server:
+        inbox = Inbox()
+        async with member(server.namesrv_address, inbox, **SELDOM):
+            async with Producer("PG", namesrv=server.namesrv_address) as producer:
+                await producer.send(Message("T", b"first"))
+            await inbox.different(1)
+
+
+@asyncio_test
+async def test_a_pull_consumer_gets_it_too(tmp_path: Path) -> None:  # C-13
+    async with standalone(tmp_path) as server:
+        first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        async with PullConsumer("CG", namesrv=server.namesrv_address, consume_from=first, **SELDOM) as consumer:
+            consumer.subscribe("T")
+            async with Producer("PG", namesrv=server.namesrv_address) as producer:
+                await producer.send(Message("T", b"first"))
+            assert (await anext(consumer)).body == b"first"

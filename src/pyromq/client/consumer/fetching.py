@@ -135,7 +135,8 @@ class Fetcher:
             expression_type=str(request.subscription.expression_type),
             bname=broker,
         )
-        return await self._instance.call(address, Command.request(_code(lite), header), request.timeout)
+        command = Command.request(_code(lite), header)
+        return await self._instance.call_for(queue.topic, address, command, request.timeout)
 
     def forget(self, queue: MessageQueue) -> None:
         """What the broker last suggested for a queue that is no longer pulled."""

@@ -80,7 +80,7 @@ class PopFetcher:
         )
         command = Command.request(RequestCode.POP_MESSAGE, header)
         address = await self._address(request.queue.broker_name, request.queue.topic)
-        response = await self._instance.call(address, command, POLL_TIME + CALL_MARGIN)
+        response = await self._instance.call_for(request.queue.topic, address, command, POLL_TIME + CALL_MARGIN)
         if response.code in _EMPTY:
             return []
         if response.code != ResponseCode.SUCCESS:

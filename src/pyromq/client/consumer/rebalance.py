@@ -194,6 +194,8 @@ class Rebalance:
             await popper.pop(topic, popped, pulls=bool(pulled))
             return await self._apply(topic, queues, pulled)
         members = await self._instance.consumer_ids(topic, self._group)
+        if not members and await self._instance.send_heartbeats():  # a broker that was just learned of
+            members = await self._instance.consumer_ids(topic, self._group)
         if not members:
             log.info("members of group %s are not known yet: queues of %s stay as they are", self._group, topic)
             return False

@@ -4,7 +4,7 @@ import asyncio
 import signal
 from pathlib import Path
 
-from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.protocol.bodies import KVTable, SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
     QueryConsumerOffsetHeader,
@@ -13,7 +13,8 @@ from pyromq.protocol.headers import (
     UpdateConsumerOffsetHeader,
 )
 from pyromq.protocol.message import ReceivedMessage
-from tests.faults.masters import follows, pair, until
+from tests import processes
+from tests.faults.masters import QUICK, follows, pair, until
 from tests.integration.broker.servers import Peer
 
 DELAY_LEVEL, DELAY_MS = "3", 10_000
@@ -126,3 +127,39 @@ async def test_topics_groups_and_offsets_survive_a_switch(tmp_path: Path) -> Non
             assert answer.header(QueryConsumerOffsetResponseHeader).offset == 1
             await peer.stored("narrow", b"2")
             assert [bytes(each.body) for each in await everything(peer, "narrow")] == [b"1", b"2"]
+
+
+async def test_an_old_master_is_no_copy_of_a_new_one_that_is_paused_when_it_joins(tmp_path: Path) -> None:
+    async with pair(tmp_path, "SYNC_MASTER", "--slave-timeout", "500") as servers:
+        async with Peer(servers.master["broker"]) as peer:
+            for _ in range(10):
+                await peer.stored("orders", b"x" * 1000)
+            await until(lambda: follows(peer))
+            await asyncio.to_thread(servers.slave.terminate)
+            for _ in range(20):
+                await peer.send("orders", b"x" * 1000)  # which nobody else has
+        await asyncio.to_thread(servers.master.kill)
+        promoted = processes.broker(
+            tmp_path / "slave", "--broker-role", "SYNC_MASTER", *QUICK, name_servers=servers.names["namesrv"]
+        )
+        await asyncio.to_thread(servers.stack.enter_context, promoted)
+        async with Peer(promoted["broker"]) as peer:
+            for _ in range(40):
+                await peer.send("orders", b"x" * 1000)
+            promoted.signal(signal.SIGSTOP)
+            old = processes.broker(
+                tmp_path / "master",
+                *("--broker-role", "SLAVE", "--broker-id", "1", *QUICK),
+                name_servers=servers.names["namesrv"],
+            )
+            await asyncio.to_thread(servers.stack.enter_context, old)
+            async with Peer(old["broker"]) as slave:
+
+                async def says(text: str) -> bool:
+                    answer = await slave.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+                    return text in str(KVTable.decode(answer.body).table["haTrouble"])
+
+                await until(lambda: says("no verdict"))
+                promoted.signal(signal.SIGCONT)
+                await until(lambda: says("Nothing is changed"))
+            assert (await peer.send("orders", b"alone")).code == ResponseCode.SLAVE_NOT_AVAILABLE

@@ -1,12 +1,14 @@
 """What the check before the handlers must know about this broker, and who may follow its log.
 
-The replication protocol has no room for a signature. With authentication on, a slave is let in if a super user's signed
-request for the tables that slaves copy came from its address not long ago; slaves send those all the time.
+The replication protocol has no room for a signature. With authentication on, a slave of ours shows a ticket that it got
+for a signed request (see `replication.tickets`). Others are let in by their address: if it is trusted, or if a super
+user's signed exchange of replication addresses, which nobody but a broker sends, came from there not long ago.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from pyromq.auth.addresses import AddressRange
 from pyromq.broker.parked import read_parked
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
@@ -20,15 +22,6 @@ if TYPE_CHECKING:
 
 TRUST_MS: Final = 600_000
 MAX_HOSTS: Final = 1_000
-_COPYING: Final = frozenset(
-    {
-        RequestCode.GET_ALL_TOPIC_CONFIG,
-        RequestCode.GET_ALL_CONSUMER_OFFSET,
-        RequestCode.GET_ALL_DELAY_OFFSET,
-        RequestCode.GET_BROKER_RUNTIME_INFO,
-        RequestCode.EXCHANGE_BROKER_HA_INFO,
-    }
-)
 _WAITING: Final = frozenset({names.TRANS_HALF_TOPIC, names.SCHEDULE_TOPIC, names.TIMER_TOPIC})
 
 
@@ -47,19 +40,25 @@ def topic_at(store: MessageStore, offset: int) -> str | None:
 
 
 class KnownSlaves:
-    """Addresses from which slaves may come. `clock` gives Unix milliseconds."""
+    """Addresses from which slaves may come without a ticket. `clock` gives Unix milliseconds.
 
-    def __init__(self, guard: "Guard", clock: Callable[[], int]) -> None:
+    Raises AuthError for a trusted address that is none.
+    """
+
+    def __init__(self, guard: "Guard", clock: Callable[[], int], trusted: Iterable[str] = ()) -> None:
         self._clock = clock
+        self._trusted = tuple(map(AddressRange, trusted))
         self._seen: dict[str, int] = {}
         guard.on_super = self._note
 
     def may_follow(self, host: str) -> bool:
         """Whether a connection to the replication port from there is welcome."""
+        if any(host in each for each in self._trusted):
+            return True
         return self._clock() - self._seen.get(host, -TRUST_MS) < TRUST_MS
 
     def _note(self, request: Command, connection: Connection) -> None:
-        if request.code in _COPYING:
+        if request.code == RequestCode.EXCHANGE_BROKER_HA_INFO:
             if len(self._seen) >= MAX_HOSTS:
                 self._seen.clear()
             self._seen[connection.peer.host] = self._clock()

@@ -397,7 +397,9 @@ class Broker:
     async def _bind_replication(self, port: int) -> None:
         try:
             if self.gate is not None and self.gate.guard is not None:
-                self.replicas.may_follow = KnownSlaves(self.gate.guard, self.clock).may_follow
+                self.replicas.may_follow = KnownSlaves(
+                    self.gate.guard, self.clock, self.config.ha_trusted_addresses
+                ).may_follow
             await self.replicas.listen(self.config.host, port, self.store, self.server.tls)
         except OSError as error:
             raise ConnectError(f"{error.strerror or error} (the port for slaves: set haListenPort)") from error

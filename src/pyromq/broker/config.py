@@ -301,6 +301,15 @@ class ReplicationSettings(Settings):
         0, "Port that slaves connect to; 0: the one above listenPort.", minimum=0, maximum=65535
     )
     ha_master_address: Address = option("", "Where a slave finds it; empty: the name servers know.")
+    master_broker_address: Address = option(
+        "",
+        "Main port of a slave's master, which is asked about its log; empty: the name servers know, or it is one below "
+        "haMasterAddress.",
+    )
+    ha_trusted_addresses: Addresses = option(
+        (),
+        "With authentication: addresses and ranges from which slaves may follow without a ticket, as Apache's do.",
+    )
     ha_transfer_batch_size: int = option(
         32 * KB, "Bytes of the log sent at a time.", unit="bytes", minimum=64, maximum=4 * MB
     )

@@ -242,6 +242,8 @@ class BrokerMetrics(Collector):
         status, waits = broker.replicas.status(), broker.replicas.waits
         yield self._gauge("pyromq_ha_slaves", "Slaves that follow.", len(status.ha_connection_info))
         yield self._gauge("pyromq_ha_slaves_in_sync", "Slaves near enough to wait for.", status.in_sync_slave_nums)
+        unproved = sum(not each.proved for each in broker.replicas.followers())
+        yield self._gauge("pyromq_ha_slaves_unproved", "Slaves that did not prove what they have.", unproved)
         yield self._gauge("pyromq_ha_waiting_messages", "Messages that wait for slaves.", len(waits))
         labels = (*_NODE, "slave")
         lag = GaugeMetricFamily("pyromq_ha_slave_lag_bytes", "Bytes of the log that a slave lacks.", labels=labels)

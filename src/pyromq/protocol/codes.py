@@ -172,6 +172,7 @@ class RequestCode(IntEnum):
     # PyroMQ's own: far from RocketMQ's, and within the 16 bits of binary headers
     OPEN_WRITER = 31001
     CLOSE_WRITER = 31002
+    COMPARE_LOG = 31003
 
 
 class ResponseCode(IntEnum):

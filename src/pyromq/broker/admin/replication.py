@@ -1,10 +1,19 @@
-"""Master and slaves, for admins and for other brokers: GET_BROKER_HA_STATUS and EXCHANGE_BROKER_HA_INFO."""
+"""Master and slaves, for admins and other brokers: GET_BROKER_HA_STATUS, EXCHANGE_BROKER_HA_INFO and COMPARE_LOG."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from pyromq.protocol.codes import RequestCode
+from pyromq.broker.errors import Refused
+from pyromq.broker.replication import proof
+from pyromq.protocol.bodies import LogProof
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import ExchangeBrokerHaInfoHeader, ExchangeBrokerHaInfoResponseHeader
+from pyromq.protocol.headers import (
+    CompareLogHeader,
+    CompareLogResponseHeader,
+    ExchangeBrokerHaInfoHeader,
+    ExchangeBrokerHaInfoResponseHeader,
+)
 from pyromq.remoting import Connection, Handler
 
 if TYPE_CHECKING:
@@ -22,6 +31,7 @@ class ReplicationAdmin:
         return {
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             RequestCode.EXCHANGE_BROKER_HA_INFO: self._addresses,
+            RequestCode.COMPARE_LOG: self._compare,
         }
 
     def _status(self, request: Command, _connection: Connection) -> Command:
@@ -47,3 +57,25 @@ class ReplicationAdmin:
                 master_address=identity.address,
             )
         )
+
+    async def _compare(self, request: Command, connection: Connection) -> Command:
+        """Whether a slave's log is the beginning of this one; if it is, the slave gets a ticket."""
+        broker, offset = self._broker, request.header(CompareLogHeader).offset
+        if broker.link is not None:
+            raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is a slave itself: ask its master")
+        theirs = LogProof.of_request(request.body) if request.body else LogProof()
+        store, stretches = broker.store, theirs.stretches
+        low, high = store.min_physical_offset, store.max_physical_offset
+        if not proof.is_acceptable(theirs):
+            raise Refused(ResponseCode.INVALID_PARAMETER, "stretches that are too long, too many or nowhere")
+        if not proof.is_about(theirs, offset) and (stretches or offset not in (0, low)):
+            raise Refused(ResponseCode.INVALID_PARAMETER, f"nothing proves a log that ends at {offset}")
+        pieces = [proof.piece(store, each.offset, each.offset + each.length) for each in stretches]
+        if None in pieces:
+            raise Refused(ResponseCode.SYSTEM_ERROR, f"the log reaches from {low} to {high}, others cannot be compared")
+        mine = await asyncio.to_thread(proof.checksums, [piece for piece in pieces if piece is not None])
+        differs = proof.difference(theirs, mine)
+        if differs is not None:
+            return request.reply(header=CompareLogResponseHeader(differs=differs))
+        ticket = broker.replicas.tickets.give(offset, connection.peer.host)
+        return request.reply(header=CompareLogResponseHeader(ticket=ticket))

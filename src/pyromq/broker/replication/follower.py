@@ -33,6 +33,8 @@ class Follower:
         """Where the next block begins; -1 before the first report."""
         self.ack = -1
         """The end of its log as last reported, as far as that is our log."""
+        self.proved = False
+        """Whether all it claims to have is known to be this log: compared, sent from here, or nothing at all."""
         self.astray = False
         """It asked for what this log does not have, and gets nothing but signs of life that tell it so."""
         self.heard = self.sent = now
@@ -47,12 +49,18 @@ class Follower:
         """Whether it is a slave and not just a connection."""
         return self.position >= 0
 
-    def reported(self, offset: int, now: int, *, fresh_start: int) -> None:
-        """Take a report. An empty slave begins at `fresh_start`. Raises FrameError for one that no slave sends."""
+    def reported(self, offset: int, now: int, *, fresh_start: int, compared: int | None = None) -> None:
+        """Take a report. An empty slave begins at `fresh_start`. Raises FrameError for one that no slave sends.
+
+        `compared` is up to where its log was found to be this one, None for a slave that cannot have it compared.
+        """
         self.heard = now
         if offset < 0:
             raise FrameError(f"a slave reported the offset {offset}")
         if not self.started:
+            if compared is not None and offset != compared:
+                raise FrameError(f"a slave proved what it has up to {compared}, but begins at {offset}")
+            self.proved = compared is not None or offset in (0, self._source.min_physical_offset)
             self._start(offset, fresh_start)
         elif not self.astray:
             if offset > self.position:

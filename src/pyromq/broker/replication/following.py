@@ -7,6 +7,7 @@ from pyromq.broker.replication.acting import Acting, Work
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.replication.metadata import DELIVERY_INTERVAL, MasterTables
 from pyromq.broker.replication.slave import MasterLink
+from pyromq.broker.replication.verdict import MasterVerdict
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker
@@ -18,17 +19,16 @@ SEARCH_INTERVAL = 3.0
 def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
     """Start to follow on a broker that is registered; `undo` gets how to stop it."""
     config, registration = broker.config, broker.registration
-    tables = MasterTables(broker)
+    verdict = MasterVerdict(broker)
+    tables = MasterTables(broker, verdict)
     link = MasterLink(
         config,
         broker.store,
         broker.clock,
         lambda: config.ha_master_address or registration.master.ha_address,
-        tables.log,
-        tables.agrees,
+        verdict,
     )
-
-    tables.log_seen = link.look
+    tables.log_seen, link.joined = link.look, tables.wake
 
     def search() -> None:
         """A master that came up or moved is known sooner to those who ask."""

@@ -11,6 +11,7 @@ from typing import cast
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.follower import Follower
+from pyromq.broker.replication.tickets import Tickets
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.replication.wire import BLOCK_HEAD, Reports
 from pyromq.protocol.bodies import HARuntimeInfo
@@ -26,6 +27,7 @@ MAX_CONNECTIONS = 64
 BLOCKS_PER_TURN = 32
 """After so many blocks others have their turn."""
 WRITE_BUFFER = 1 << 20
+NOT_KNOWN = "it has no ticket, and no signed exchange of a slave came from there"
 
 
 class _Session(asyncio.Protocol):
@@ -33,7 +35,7 @@ class _Session(asyncio.Protocol):
 
     def __init__(self, port: "ReplicationPort") -> None:
         self._port = port
-        self._reports = Reports()
+        self.reports = Reports()
         self._paused = False
         self._again = False
         self._transport: asyncio.Transport | None = None
@@ -53,7 +55,7 @@ class _Session(asyncio.Protocol):
         self._port.leave(self)
 
     def data_received(self, data: bytes) -> None:
-        offset = self._reports.feed(data)
+        offset = self.reports.feed(data)
         if offset is None:
             return
         try:
@@ -124,9 +126,10 @@ class ReplicationPort:
         self.clock = clock
         self.address: Address | None = None
         self.waits = ReplicaWaits(config, clock, self.followers)
+        self.tickets = Tickets(clock)
         self._store: MessageStore | None = None
         self.may_follow: Callable[[str], bool] = lambda _host: True
-        """Whether slaves from an address are welcome."""
+        """Whether slaves from an address are welcome without a ticket."""
         self._listener: Listener | None = None
         self._sessions: set[_Session] = set()
         self._refused = ("", "")
@@ -176,6 +179,7 @@ class ReplicationPort:
         return {
             "haSlaves": len(followers),
             "haSlavesInSync": sum(follower.in_sync(gap) for follower in followers),
+            "haSlavesUnproved": sum(not follower.proved for follower in followers),
             "haSlaveMaxLag": max((high - max(follower.ack, 0) for follower in followers), default=0),
             "haWaitingForSlaves": len(self.waits),
         }
@@ -190,9 +194,9 @@ class ReplicationPort:
         return Follower(peer, self._source, self.clock())
 
     def admit(self, session: _Session) -> bool:
-        reason = ""
-        if not self.may_follow(session.peer.host):
-            reason = "no signed request of a slave came from there"
+        reason, host = "", session.peer.host
+        if not self.may_follow(host) and not self.tickets.expects(host):
+            reason = NOT_KNOWN
         elif len(self._sessions) >= MAX_CONNECTIONS:
             reason = f"there are {MAX_CONNECTIONS} connections already"
         else:
@@ -211,16 +215,35 @@ class ReplicationPort:
     def reported(self, session: _Session, offset: int) -> None:
         """A slave told how far it is. Raises FrameError."""
         follower = session.follower
-        first = not follower.started
-        follower.reported(offset, self.clock(), fresh_start=self._fresh_start())
-        if first:
+        if follower.started:
+            follower.reported(offset, self.clock(), fresh_start=0)
+        else:
+            compared = self._compared(session)
+            follower.reported(offset, self.clock(), fresh_start=self._fresh_start(), compared=compared)
             log.info("slave %s follows from %d on", follower.peer, follower.position)
+            if not follower.proved:
+                log.warning(
+                    "slave %s did not prove that what it has is this log, as Apache's cannot: it counts all the same",
+                    follower.peer,
+                )
             if not self._listening_to_store:
                 self._listening_to_store = True
                 self._source.add_listener(self._grown)
             if follower.astray:
                 session.sign_of_life()
         self.waits.advance()
+
+    def _compared(self, session: _Session) -> int | None:
+        """Up to where a slave's log is known to be this one, by its ticket; None without one. Raises FrameError."""
+        number = session.reports.ticket
+        if number is None:
+            if self.may_follow(session.peer.host):
+                return None
+            raise FrameError(NOT_KNOWN)
+        compared = self.tickets.take(number)
+        if compared is None:
+            raise FrameError("the ticket it shows was not given here, or is too old: it has to ask again")
+        return compared
 
     def _fresh_start(self) -> int:
         """Where a slave begins that has nothing."""

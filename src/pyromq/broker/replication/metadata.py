@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
-from pyromq.broker.replication.slave import MasterLog
+from pyromq.broker.replication.slave import MasterLog, Verdict
+from pyromq.broker.replication.verdict import master_address
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies import (
@@ -20,7 +21,6 @@ from pyromq.protocol.bodies import (
     ConsumerOffsetTable,
     ConsumerOrderTable,
     DelayOffsetTable,
-    KVTable,
     MessageRequestModeTable,
     SubscriptionGroupTable,
     TimerMetrics,
@@ -29,7 +29,7 @@ from pyromq.protocol.bodies import (
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import Header, UpdateConsumerOffsetHeader, ViewMessageByIdHeader
+from pyromq.protocol.headers import Header, UpdateConsumerOffsetHeader
 from pyromq.store import Dispatch
 from pyromq.store.timercheck import TimerCheckpoint
 
@@ -72,12 +72,14 @@ class _Deliveries(NamedTuple):
 class MasterTables:
     """Asks the master of a slave."""
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", verdict: Verdict) -> None:
         self._broker = broker
+        self._verdict = verdict
         self._waiting: _Deliveries | None = None
         self._wake = asyncio.Event()
         self._failing = False
         self._offset_keys = 0
+        self._unknown: dict[str, int] = {}
         self.log_seen: Callable[[MasterLog], None] = lambda _log: None
         """Told where the master's log is, whenever it was asked."""
         self.synced = 0
@@ -86,21 +88,40 @@ class MasterTables:
     @property
     def address(self) -> str:
         """The master's main port; empty while it is not known."""
-        return self._broker.registration.master.address
+        return master_address(self._broker)
+
+    @property
+    def may_copy(self) -> bool:
+        """Whether the log is being followed: a slave whose log is not the master's keeps its own tables, too."""
+        link = self._broker.link
+        return bool(self.address) and link is not None and link.connected
+
+    def wake(self) -> None:
+        """Copy everything soon."""
+        self._wake.set()
 
     def arrived(self, message: Dispatch) -> None:
         """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
         topics = self._broker.topics
         if message.topic not in topics:
             self._wake.set()
-            if self.synced:  # else the first copy has it
+            if self.synced:
                 topics.assume(message.topic, message.queue_id + 1)
+            else:  # the first copy may have them all, but the master may also be gone before
+                self._unknown[message.topic] = max(message.queue_id + 1, self._unknown.get(message.topic, 0))
+
+    def _assume_unknown(self) -> None:
+        """Make up the topics of messages that came before the first copy was there, and that it does not have."""
+        unknown, self._unknown = self._unknown, {}
+        for topic, queues in unknown.items():
+            if topic not in self._broker.topics:
+                self._broker.topics.assume(topic, queues)
 
     async def keep(self) -> None:
         """Copy everything now and then, and soon after a new topic showed up."""
         while True:
             try:
-                if self.address:
+                if self.may_copy:
                     await self.sync()
                 self._failing = False
             except (PyroMQError, OSError) as error:  # it does not answer, or this disk is full
@@ -109,7 +130,8 @@ class MasterTables:
                 self._failing = True
             except Exception:
                 log.exception("copying tables from the master failed")
-            await asyncio.sleep(1.0 if self._failing or not self.address else 0.1)
+            self._assume_unknown()
+            await asyncio.sleep(1.0 if self._failing else 0.1)
             try:
                 async with asyncio.timeout(INTERVAL if self.synced else 1.0):
                     await self._wake.wait()
@@ -162,7 +184,7 @@ class MasterTables:
     async def keep_deliveries(self) -> None:
         """The part that moves all the time, more often than the rest."""
         broker = self._broker
-        if self.synced and self.address and broker.link is not None and broker.link.connected:
+        if self.synced and self.may_copy:
             with contextlib.suppress(PyroMQError):  # `keep` complains
                 if broker.offsets.unshared or self._offset_keys <= FEW_OFFSETS:
                     await self._sync_offsets()
@@ -176,7 +198,7 @@ class MasterTables:
         if self._waiting is None:
             self._waiting = await self._ask_deliveries()
         found = self._waiting
-        if found is None or broker.store.confirm_offset < found.end:
+        if broker.store.confirm_offset < found.end:
             return
         self._waiting = None
         broker.delay_offsets.replace_all(found.delays)
@@ -184,47 +206,15 @@ class MasterTables:
         broker.timer.counts.replace_all(found.counts)
         await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
 
-    async def _ask_deliveries(self) -> _Deliveries | None:
+    async def _ask_deliveries(self) -> _Deliveries:
         delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
         timer, counts = TimerCheckpoint(), TimerMetrics()
         with contextlib.suppress(MasterRefused, ProtocolError):  # before 5.0 there was no timer
             timer = TimerCheckpoint.decode((await self._call(RequestCode.GET_TIMER_CHECK_POINT)).body)
             counts = await self._fetch(RequestCode.GET_TIMER_METRICS, TimerMetrics)
-        master = await self.log()  # after the tables: all they speak of is below the end
-        if master is None:
-            return None
+        master = await self._verdict.log()  # after the tables: all they speak of is below the end
         self.log_seen(master)
         return _Deliveries(master.end, delays, timer, counts)
-
-    async def log(self) -> MasterLog | None:
-        """Where the master's log begins and ends; None when it cannot be asked."""
-        if not self.address:
-            return None
-        try:
-            info = (await self._fetch(RequestCode.GET_BROKER_RUNTIME_INFO, KVTable)).table
-            return MasterLog(max(0, int(info["commitLogMinOffset"])), int(info["commitLogMaxOffset"]))
-        except (PyroMQError, KeyError, ValueError) as error:
-            log.debug("the master at %s does not tell where its log is: %r", self.address, error)
-            return None
-
-    async def agrees(self, master: MasterLog) -> bool:
-        """Whether the newest message in a queue here is the same, byte for byte, at the master; True if unknown.
-
-        What the master no longer keeps cannot be compared.
-        """
-        store = self._broker.store
-        newest = max(store.queues, key=lambda queue: queue.max_physical_offset, default=None)
-        entry = newest.entry(newest.max_offset - 1) if newest is not None else None
-        mine = store.record_at(entry[0], entry[1]) if entry is not None else None
-        if entry is None or mine is None or entry[0] < master.begin:
-            return True
-        try:
-            answer = await self._call(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdHeader(offset=entry[0]))
-        except MasterRefused as refused:
-            return refused.code != ResponseCode.SYSTEM_ERROR  # which it answers when no record begins there
-        except PyroMQError:
-            return True
-        return bytes(answer.body) == bytes(mine)
 
     async def _fetch(self, code: RequestCode, kind: type[Table]) -> Table:
         return kind.decode((await self._call(code)).body)

@@ -1,19 +1,21 @@
 """The slave's side: connect to the master, check what comes, write it, say how far it is; again whenever that ends.
 
 What is reported is on disk if this slave flushes synchronously. Nothing unchecked is written, and nothing is cut off:
-a slave whose log is not the master's stops following and says so, for it may hold the better copy.
+a slave whose log is not the master's stops following and says so, for it may hold the better copy. So does one that
+cannot find out: without a verdict there is no session, as a log of the right length proves nothing.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, cast
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, cast
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.records import RecordStream
 from pyromq.broker.replication.wire import REPORT, Blocks
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies import HAClientInfo, HARuntimeInfo
+from pyromq.protocol.errors import FrameError
 from pyromq.remoting import Address
 from pyromq.store import MessageStore
 
@@ -36,15 +38,39 @@ class MasterLog(NamedTuple):
 class Astray(PyroMQError):  # noqa: N818 - the name says what happened
     """This log is not the beginning of the master's."""
 
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}: the master lost messages, or is not the one this slave belongs to. Nothing is changed; if the "
+            "master is right, delete this slave's store"
+        )
+
+
+class NoVerdict(PyroMQError):  # noqa: N818 - the name says what happened
+    """Whether this log is the beginning of the master's cannot be found out now."""
+
+
+class Verdict(Protocol):
+    """What the master is asked; both raise NoVerdict, `compare` also Astray. It returns a ticket, if there are such."""
+
+    async def log(self) -> MasterLog: ...
+    async def compare(self, master: MasterLog, first_report: int) -> int | None: ...
+
+
+class Greeting(NamedTuple):
+    """What a slave says first: where it begins and, to a master that gave one, its ticket."""
+
+    first_report: int
+    ticket: int | None = None
+
 
 class _Session(asyncio.Protocol):
     """One connection to the master. `ended` is done, with the reason, once it is over."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], first_report: int) -> None:
+    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], greeting: Greeting) -> None:
         self._config = config
         self._store = store
         self._clock = clock
-        self._first_report = first_report
+        self._greeting = greeting
         self._blocks = Blocks()
         self._records: RecordStream | None = None
         if store.max_physical_offset:
@@ -58,7 +84,9 @@ class _Session(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        self._report(self._first_report)
+        if self._greeting.ticket is not None:
+            self._transport.write(REPORT.pack(self._greeting.ticket))
+        self._report(self._greeting.first_report)
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
@@ -92,7 +120,7 @@ class _Session(asyncio.Protocol):
                 return
             records = self._records = RecordStream(offset, self._store.commit_log.file_size)
         if offset != records.end:
-            raise Astray(f"the master sends from {offset} on, but this log goes on at {records.end}")
+            raise FrameError(f"the master sends from {offset} on, but this log goes on at {records.end}")
         place = records.position
         sound = records.take(block)
         if sound:
@@ -127,7 +155,7 @@ class _Session(asyncio.Protocol):
         if now - self.heard > self._config.ha_housekeeping_interval:
             self.close(f"nothing heard for {self._config.ha_housekeeping_interval} ms")
         elif now - self.told >= self._config.ha_send_heartbeat_interval:
-            self._report(self._store.confirm_offset if self._records is not None else self._first_report)
+            self._report(self._store.confirm_offset if self._records is not None else self._greeting.first_report)
         else:
             self._acknowledge()
 
@@ -135,8 +163,8 @@ class _Session(asyncio.Protocol):
 class MasterLink:
     """Follows a master from `start` to `stop`.
 
-    `find_master` gives the address of its replication port, empty while it is not known. `master_log` asks the master
-    where its log begins and ends, None when it does not answer. `agrees` compares the end of both logs.
+    `find_master` gives the address of its replication port, empty while it is not known. `verdict` asks the master
+    about its log and this one.
     """
 
     def __init__(
@@ -145,21 +173,21 @@ class MasterLink:
         store: MessageStore,
         clock: Callable[[], int],
         find_master: Callable[[], str],
-        master_log: Callable[[], Awaitable[MasterLog | None]],
-        agrees: Callable[[MasterLog], Awaitable[bool]],
+        verdict: Verdict,
     ) -> None:
         self._config = config
         self._store = store
         self._clock = clock
         self._find_master = find_master
-        self._master_log = master_log
-        self._agrees = agrees
+        self._verdict = verdict
         self._tls = config.client_tls()
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
         self.address = ""
         """Where the master was last found."""
+        self.joined: Callable[[], None] = lambda: None
+        """Called when a session begins."""
 
     @property
     def connected(self) -> bool:
@@ -221,36 +249,44 @@ class MasterLink:
 
     async def _one_session(self, address: Address) -> str:
         """Connect and follow; returns why it ended."""
-        first_report = await self._prepare()
+        greeting = await self._prepare()
         if self._tls is not None:
             self._tls.reload_if_changed()
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(
-                lambda: _Session(self._config, self._store, self._clock, first_report),
+                lambda: _Session(self._config, self._store, self._clock, greeting),
                 address.host,
                 address.port,
                 ssl=self._tls.context if self._tls is not None else None,
             )
-        log.info("following the master at %s from %d on", address, first_report)
+        log.info("following the master at %s from %d on", address, greeting.first_report)
         self._session, self._trouble = session, ""
+        self.joined()
         try:
             return await session.ended
         finally:
             self._session = None
             session.close("this slave stops")
 
-    async def _prepare(self) -> int:
-        """See that this log is the beginning of the master's, and return what to report first. Raises Astray."""
+    async def _prepare(self) -> Greeting:
+        """See that this log is the beginning of the master's, and return what to say first.
+
+        Raises Astray when it is not, and NoVerdict when the master does not tell. A slave that has nothing yet can
+        begin without: whatever it will have is the master's.
+        """
         store = self._store
         async with asyncio.timeout(FLUSH_TIMEOUT):
             while store.confirm_offset < store.max_physical_offset:
                 store.when_flushed(store.max_physical_offset, lambda _on_disk: None)
                 await asyncio.sleep(LOOK_AGAIN)
-        master = await self._master_log()
         own = store.max_physical_offset
-        if master is None:
-            return own
+        try:
+            master = await self._verdict.log()
+        except NoVerdict:
+            if own:
+                raise
+            return Greeting(0)
         if own and own < master.begin:
             log.warning(
                 "this slave was away too long: its log ends at %d and its master's begins at %d. All it has is "
@@ -260,17 +296,7 @@ class MasterLink:
             )
             store.discard()
             own = 0
-        if own == 0:
-            return 0 if self._config.sync_from_last_file else master.begin
         if own > master.end:
-            raise Astray(
-                f"this log ends at {own}, the master's already at {master.end}: the master lost messages, or is not "
-                "the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's store"
-            )
-        if not await self._agrees(master):
-            raise Astray(
-                "the last message here is not the one the master has in its place: the master lost messages, or is "
-                "not the one this slave belongs to. Nothing is changed; if the master is right, delete this slave's "
-                "store"
-            )
-        return own
+            raise Astray(f"this log ends at {own}, the master's already at {master.end}")
+        first_report = own or (0 if self._config.sync_from_last_file else master.begin)
+        return Greeting(first_report, await self._verdict.compare(master, first_report))

@@ -1,6 +1,7 @@
 """Bytes between master and slave. No I/O, no clock.
 
-slave → master: int64, the end of the slave's log. It is greeting, acknowledgement and sign of life in one.
+slave → master: int64, the end of the slave's log. It is greeting, acknowledgement and sign of life in one. To a master
+that gave it a ticket (see `tickets`) a slave shows that first, a negative number in the place of the first report.
 master → slave: int64 physical offset, int32 n, then n bytes of the log; n = 0 is a sign of life.
 """
 
@@ -23,10 +24,18 @@ class Reports:
 
     def __init__(self) -> None:
         self._rest = b""
+        self._begun = False
+        self.ticket: int | None = None
+        """What came before the first report, if anything did."""
 
     def feed(self, data: bytes) -> int | None:
         """The newest report that is complete, None without one."""
         data = self._rest + data
+        if not self._begun and len(data) >= REPORT.size:
+            self._begun = True
+            (first,) = REPORT.unpack_from(data)
+            if first < 0:
+                self.ticket, data = int(first), data[REPORT.size :]
         whole = len(data) - len(data) % REPORT.size
         self._rest = data[whole:]
         if not whole:

@@ -103,8 +103,10 @@ from pyromq.protocol.bodies.replication import (
     HAClientInfo,
     HAConnectionInfo,
     HARuntimeInfo,
+    LogProof,
     ReplicaIdentity,
     ReplicasInfo,
+    Stretch,
     SyncStateSet,
 )
 from pyromq.protocol.bodies.route import (
@@ -210,6 +212,7 @@ __all__ = [
     "LmqOffsetTable",
     "LockBatchRequest",
     "LockBatchResponse",
+    "LogProof",
     "LogicQueueMappingItem",
     "MessageCount",
     "MessageModel",
@@ -238,6 +241,7 @@ __all__ = [
     "RetryPolicyType",
     "SetMessageRequestMode",
     "SimpleSubscriptionData",
+    "Stretch",
     "SubscriptionData",
     "SubscriptionGroupConfig",
     "SubscriptionGroupList",

@@ -36,6 +36,20 @@ class HARuntimeInfo(Body):
     master_commit_log_max_offset: Long = 0
 
 
+class Stretch(Body):
+    """A piece of a log: where it begins, how long it is, and the CRC-32 of its bytes."""
+
+    crc: Long = 0
+    length: Int = 0
+    offset: Long = 0
+
+
+class LogProof(Body):
+    """Body of COMPARE_LOG: pieces of a slave's log, the one at its end first."""
+
+    stretches: list[Stretch] = field(default_factory=list)
+
+
 class SyncStateSet(Body):
     """Ids of the brokers that are in sync with the master."""
 

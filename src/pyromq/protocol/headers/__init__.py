@@ -136,6 +136,8 @@ from pyromq.protocol.headers.query import (
 from pyromq.protocol.headers.replication import (
     AddBrokerHeader,
     CleanBrokerDataHeader,
+    CompareLogHeader,
+    CompareLogResponseHeader,
     ControllerAlterSyncStateSetHeader,
     ControllerAlterSyncStateSetResponseHeader,
     ControllerApplyBrokerIdHeader,
@@ -191,6 +193,8 @@ __all__ = [
     "CleanBrokerDataHeader",
     "CloneGroupOffsetHeader",
     "CloseWriterHeader",
+    "CompareLogHeader",
+    "CompareLogResponseHeader",
     "ConsumeMessageDirectlyHeader",
     "ConsumerSendMsgBackHeader",
     "ControllerAlterSyncStateSetHeader",

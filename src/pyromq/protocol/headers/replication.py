@@ -26,6 +26,19 @@ class ExchangeBrokerHaInfoResponseHeader(ExchangeBrokerHaInfoHeader, kw_only=Tru
     """The master's own values."""
 
 
+class CompareLogHeader(Header, kw_only=True):
+    """COMPARE_LOG, PyroMQ's own: a slave that would begin at `offset` proves that it has what comes before."""
+
+    offset: Long
+
+
+class CompareLogResponseHeader(Header, kw_only=True):
+    """`ticket` goes before the first report to the replication port; without one the logs differ at `differs`."""
+
+    ticket: Long | None = None
+    differs: Long | None = None
+
+
 class ResetMasterFlushOffsetHeader(Header, kw_only=True):
     master_flush_offset: Long
 

@@ -1,0 +1,112 @@
+"""What a slave asks its master before it follows: where its log is, and whether this one is the beginning of it.
+
+A master of ours compares checksums and gives a ticket. Apache's is asked for single messages, which have to be the same
+byte for byte. Whatever cannot be found out is no verdict, and without a verdict there is no session.
+"""
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from pyromq.broker.replication import proof
+from pyromq.broker.replication.slave import Astray, MasterLog, NoVerdict
+from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies import KVTable
+from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers import CompareLogHeader, CompareLogResponseHeader, ViewMessageByIdHeader
+from pyromq.remoting import Address
+
+if TYPE_CHECKING:
+    from pyromq.broker.broker import Broker
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = 5.0
+MESSAGES = 8
+"""Compared one by one where the master is not one of ours."""
+
+
+def master_address(broker: "Broker") -> str:
+    """The master's main port: as it is set, as the name servers tell, or below the replication port; else empty."""
+    config, known = broker.config, broker.registration.master.address
+    if config.master_broker_address or known:
+        return config.master_broker_address or known
+    if not config.ha_master_address:
+        return ""
+    host, port = Address.parse(config.ha_master_address)
+    return str(Address(host, port - 1))
+
+
+class MasterVerdict:
+    """Asks on behalf of a slave."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    async def log(self) -> MasterLog:
+        """Where the master's log begins and ends. Raises NoVerdict."""
+        answer = await self._call(Command.request(RequestCode.GET_BROKER_RUNTIME_INFO))
+        try:
+            info = KVTable.decode(answer.body).table
+            return MasterLog(max(0, int(info["commitLogMinOffset"])), int(info["commitLogMaxOffset"]))
+        except (PyroMQError, KeyError, ValueError) as error:
+            raise self._none(f"it does not tell where its log is: {error!r}") from error
+
+    async def compare(self, master: MasterLog, first_report: int) -> int | None:
+        """See that this log, up to where it would go on, is the master's; returns a ticket, None where there are none.
+
+        Raises Astray when it is not, and NoVerdict when that cannot be found out.
+        """
+        store = self._broker.store
+        begin = max(master.begin, store.min_physical_offset) if store.max_physical_offset else first_report
+        pieces = [proof.piece(store, *place) for place in proof.places(begin, first_report)]
+        if None in pieces:
+            raise NoVerdict("no verdict on this log: it cannot be read here")
+        mine = await asyncio.to_thread(proof.checksums, [piece for piece in pieces if piece is not None])
+        request = Command.request(RequestCode.COMPARE_LOG, CompareLogHeader(offset=first_report), body=mine.encode())
+        answer = await self._call(request, ResponseCode.REQUEST_CODE_NOT_SUPPORTED)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            if mine.stretches:
+                await self._compare_messages(begin)
+            return None
+        header = answer.header(CompareLogResponseHeader)
+        if header.differs is not None:
+            raise Astray(f"what is here from {header.differs} on is not what the master has in its place")
+        return header.ticket
+
+    async def _compare_messages(self, begin: int) -> None:
+        """The same with a master that knows no checksums: the newest messages of some queues, from `begin` on."""
+        store = self._broker.store
+        newest = sorted(store.queues, key=lambda queue: queue.max_physical_offset, reverse=True)[:MESSAGES]
+        entries = [entry for queue in newest if (entry := queue.entry(queue.max_offset - 1)) is not None]
+        compared = 0
+        for offset, size, _ in entries:
+            mine = store.record_at(offset, size) if offset >= begin else None
+            if mine is None:
+                continue
+            request = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdHeader(offset=offset))
+            answer = await self._call(request, ResponseCode.SYSTEM_ERROR)  # which means that none begins there
+            if answer.code != ResponseCode.SUCCESS or bytes(answer.body) != bytes(mine):
+                raise Astray(f"the message at {offset} is not the one that the master has in its place")
+            compared += 1
+        if not compared:
+            raise self._none("it has no message of this log any more")
+
+    async def _call(self, request: Command, *meaningful: int) -> Command:
+        address = master_address(self._broker)
+        if not address:
+            raise self._none("its main port is not known")
+        try:
+            answer = await self._broker.client.call(address, request, CALL_TIMEOUT)
+        except PyroMQError as error:
+            raise self._none(f"it does not answer {request_name(request.code)}: {error}") from error
+        if answer.code != ResponseCode.SUCCESS and answer.code not in meaningful:
+            name = request_name(request.code)
+            raise self._none(f"it answers {name} with {response_name(answer.code)}, {answer.remark}")
+        return answer
+
+    def _none(self, reason: str) -> NoVerdict:
+        address = master_address(self._broker) or "an unknown address"
+        hint = "" if self._broker.config.namesrv_addr else " (masterBrokerAddress says where to ask)"
+        return NoVerdict(f"no verdict of the master at {address} on this slave's log: {reason}{hint}")

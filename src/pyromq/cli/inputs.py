@@ -91,7 +91,7 @@ def _line_message(topic: str, line: bytes, separator: str | None) -> Message:
     key, found, body = line.partition(separator.encode()) if separator is not None else (b"", b"", line)
     if not found:
         return Message(topic, line)
-    return Message(topic, body, keys=[key.decode("utf-8", "replace")] if key else ())
+    return Message(topic, body, keys=key.decode("utf-8", "replace") if key else ())
 
 
 def _bounded(read: Callable[[int], bytes], limit: int, source: str) -> bytes:

@@ -139,6 +139,9 @@ class ClientConfig:
 
     def check(self) -> None:
         """Raise ClientError for a value that cannot work."""
+        if self.namesrv is not None and not isinstance(self.namesrv, str):
+            given = type(self.namesrv).__name__
+            raise ClientError(f"namesrv must be text such as 'host:9876;other:9876', not {given}")
         for name in ("poll_name_server_interval", "heartbeat_interval", "persist_offset_interval", "api_timeout"):
             _above_zero(name, getattr(self, name))
         _above_zero("max_body_size", self.max_body_size)

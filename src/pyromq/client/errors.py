@@ -96,14 +96,18 @@ class NameServerAnswer(NamedTuple):
 
 
 class NoRouteError(ClientError):
-    """No name server knows where the topic lives; `answers` says who was asked and what each one said."""
+    """No name server knows where the topic lives; `answers` says who was asked and what each one said.
 
-    def __init__(self, topic: str, answers: Sequence[NameServerAnswer], *, hint: str = "") -> None:
+    `lacks` is what a route has none of that was found all the same.
+    """
+
+    def __init__(self, topic: str, answers: Sequence[NameServerAnswer], *, hint: str = "", lacks: str = "") -> None:
         self.topic = topic
         self.answers = tuple(answers)
         if self.answers:
             said = "; ".join(map(str, self.answers))
-            text = f"no route for topic {topic!r}; name servers asked: {said}{hint and f'. {hint}'}"
+            what = f"topic {topic!r} has a route, but no {lacks}" if lacks else f"no route for topic {topic!r}"
+            text = f"{what}; name servers asked: {said}{hint and f'. {hint}'}"
             super().__init__(text, code=ErrorCode.TOPIC_NOT_FOUND, retryable=True)
         else:
             text = (

@@ -62,11 +62,9 @@ class Publishing:
             answers = answers or refresh.answers
             info = self._infos[topic]
         if not info.usable:
-            hint = (
-                "it has a route, but no queue that can be written on a broker with a master"
-                if info.has_route
-                else f"create the topic, or let brokers create it (default topic {self._config.create_topic_key!r})"
-            )
+            if info.has_route:
+                raise NoRouteError(topic, answers, lacks="queue that can be written on a broker with a master")
+            hint = f"create the topic, or let brokers create it (default topic {self._config.create_topic_key!r})"
             raise NoRouteError(topic, answers, hint=hint)
         return info
 

@@ -24,17 +24,43 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
     queue_id: int
 
 
+_BYTES = (bytes, bytearray, memoryview)
+
+
+def _check_text(what: str, value: object) -> None:
+    """Text only: `str()` of anything else would be stored, and found by nobody. Raises ValidationError."""
+    if not isinstance(value, str):
+        hint = "; a message has one tag" if what == "tags" else ""
+        raise ValidationError(f"{what} must be text, not {_shown(value)}{hint}")
+
+
+def _check_number(what: str, value: object) -> None:
+    """Whole numbers from 0 on, as the broker reads them. Raises ValidationError."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValidationError(f"{what} must be a whole number, not {_shown(value)}")
+    if value < 0:
+        raise ValidationError(f"{what} must be 0 or more, not {value}")
+
+
+def _shown(value: object) -> str:
+    return f"{type(value).__name__}: {value!r:.80}"
+
+
 class _Text:
     """A property that is text; None when absent. Setting None or "" removes it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __set_name__(self, _owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
     def __get__(self, message: "Message", owner: type["Message"]) -> str | None:
         return message.properties.get(self.name)
 
     def __set__(self, message: "Message", value: str | None) -> None:
         if value:
+            _check_text(self.attribute, value)
             message.properties[self.name] = value
         else:
             message.properties.pop(self.name, None)
@@ -46,6 +72,9 @@ class _Number:
     def __init__(self, name: str) -> None:
         self.name = name
 
+    def __set_name__(self, _owner: type, attribute: str) -> None:
+        self.attribute = attribute
+
     def __get__(self, message: "Message", owner: type["Message"]) -> int:
         try:
             return int(message.properties.get(self.name, 0))
@@ -54,6 +83,7 @@ class _Number:
 
     def __set__(self, message: "Message", value: int) -> None:
         if value:
+            _check_number(self.attribute, value)
             message.properties[self.name] = str(value)
         else:
             message.properties.pop(self.name, None)
@@ -67,7 +97,8 @@ class Message:
 
     `flag` is an integer of the user's own, stored as it is. `delay_level` 1 to 18 stands for 1s 5s 10s 30s, 1 to 10
     minutes, 20m 30m 1h 2h; `delay_seconds`, `delay_ms` and `deliver_at_ms` (Unix time) ask for any other time.
-    Raises ValidationError for a reserved or blank name in `properties`.
+    `keys` are a text, in which blanks separate them, or several texts without blanks.
+    Raises ValidationError for a reserved or blank name in `properties`, and for what has the wrong type.
     """
 
     __slots__ = ("body", "flag", "properties", "topic", "transaction_id")
@@ -112,6 +143,13 @@ class Message:
         wait_store_ok: bool = True,
         properties: Mapping[str, str] | None = None,
     ) -> None:
+        if not isinstance(topic, str):
+            raise ValidationError(f"the topic must be text, not {_shown(topic)}")
+        if not isinstance(body, _BYTES) and body is not None:  # a message without a body may get one before it is sent
+            hint = "; encode it: text.encode()" if isinstance(body, str) else ""
+            raise ValidationError(f"the body must be bytes, not {type(body).__name__}{hint}")
+        if not isinstance(flag, int):
+            raise ValidationError(f"flag must be a whole number, not {_shown(flag)}")
         self.topic = topic
         self.body = body
         self.flag = flag
@@ -119,17 +157,17 @@ class Message:
         self.transaction_id = None
         for name, value in (properties or {}).items():
             self.put_property(name, value)
-        self.keys = keys
-        for name, given in (
-            (Property.TAGS, tags),
-            (Property.SHARDING_KEY, sharding_key),
-            (Property.DELAY, delay_level),
-            (Property.TIMER_DELAY_SEC, delay_seconds),
-            (Property.TIMER_DELAY_MS, delay_ms),
-            (Property.TIMER_DELIVER_MS, deliver_at_ms),
-        ):
-            if given:
-                self.properties[name] = str(given)
+        if keys:
+            self.keys = keys
+        if tags:
+            self.tags = tags
+        if sharding_key:
+            self.sharding_key = sharding_key
+        if delay_level or delay_seconds or delay_ms or deliver_at_ms:
+            self.delay_level = delay_level
+            self.delay_seconds = delay_seconds
+            self.delay_ms = delay_ms
+            self.deliver_at_ms = deliver_at_ms
         self.wait_store_ok = wait_store_ok
 
     @property
@@ -139,7 +177,7 @@ class Message:
 
     @keys.setter
     def keys(self, keys: str | Iterable[str]) -> None:
-        text = keys if isinstance(keys, str) else " ".join(keys)
+        text = keys if isinstance(keys, str) else _joined(keys)
         if text:
             self.properties[Property.KEYS] = text
         else:
@@ -152,6 +190,8 @@ class Message:
 
     @wait_store_ok.setter
     def wait_store_ok(self, wait: bool) -> None:
+        if not isinstance(wait, bool):
+            raise ValidationError(f"wait_store_ok must be True or False, not {_shown(wait)}")
         self.properties[Property.WAIT] = "true" if wait else "false"
 
     @property
@@ -165,6 +205,8 @@ class Message:
 
     def put_property(self, name: str, value: str) -> None:
         """Set a property of the user's own. Raises ValidationError for reserved names and blank names or values."""
+        _check_text("a property name", name)
+        _check_text(f"the value of property {name!r}", value)
         if name in RESERVED:
             raise ValidationError(f"property name {name!r} is reserved, choose another one")
         if not name or name.isspace():
@@ -177,6 +219,20 @@ class Message:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.topic!r}, {len(self.body or b'')} bytes, properties={self.properties!r})"
+
+
+def _joined(keys: Iterable[str]) -> str:
+    """Several keys as one text. Raises ValidationError for what would come out as another number of keys."""
+    if isinstance(keys, _BYTES) or not isinstance(keys, Iterable):
+        raise ValidationError(f"keys must be text or several texts, not {_shown(keys)}")
+    several = tuple(keys)
+    for key in several:
+        _check_text("a key", key)
+        if not key:
+            raise ValidationError("a key is empty")
+        if key.split() != [key]:
+            raise ValidationError(f"the key {key!r} holds a blank, which separates keys")
+    return " ".join(several)
 
 
 _NOWHERE = Host("0.0.0.0", 0)  # noqa: S104 - the address of a record that has none, nothing is bound to it

@@ -153,6 +153,7 @@ def is_system_group(group: str) -> bool:
 
 def check_topic(topic: str) -> None:
     """Raises ValidationError with INVALID_PARAMETER for a name that no topic may have."""
+    _check_text("topic", topic)
     if not topic or topic.isspace():
         raise ValidationError("the topic is blank", ResponseCode.INVALID_PARAMETER)
     longest = MAX_RETRY_TOPIC if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC
@@ -172,6 +173,7 @@ def check_sendable(topic: str) -> None:
 
 def check_group(group: str, *, longest: int = MAX_GROUP) -> None:
     """Raises ValidationError with INVALID_PARAMETER for a name that no producer or consumer group may have."""
+    _check_text("group", group)
     if not group or group.isspace():
         raise ValidationError("the group is blank", ResponseCode.INVALID_PARAMETER)
     if len(group) > longest:
@@ -223,6 +225,13 @@ def check_properties(properties: str | bytes | memoryview) -> None:
     """Raises ValidationError with MESSAGE_ILLEGAL for a property text (characters or bytes) beyond its limit."""
     if len(properties) > MAX_PROPERTIES:
         raise ValidationError(f"message properties have length {len(properties)}, more than {MAX_PROPERTIES}")
+
+
+def _check_text(kind: str, name: object) -> None:
+    if not isinstance(name, str):
+        raise ValidationError(
+            f"the {kind} must be text, not {type(name).__name__}: {name!r:.80}", ResponseCode.INVALID_PARAMETER
+        )
 
 
 def _check_characters(kind: str, name: str) -> None:

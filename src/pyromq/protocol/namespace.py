@@ -5,6 +5,7 @@ Only clients wrap and unwrap; servers see the long name as any other. System nam
 
 import re
 
+from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
 
 _SEPARATOR = "%"
@@ -17,6 +18,10 @@ def wrap(namespace: str, resource: str) -> str:
     >>> wrap("N", "%RETRY%G")
     '%RETRY%N%G'
     """
+    if not isinstance(resource, str):
+        raise ValidationError(
+            f"the name of a topic or group must be text, not {type(resource).__name__}: {resource!r:.80}"
+        )
     prefix, bare = _split(resource)
     if not namespace or not bare or _is_system(resource) or bare.startswith(namespace + _SEPARATOR):
         return resource

@@ -104,5 +104,5 @@ class NameServers:
 
 def _describe(response: Command) -> str:
     if response.code == ResponseCode.SUCCESS:
-        return "SUCCESS"
+        return "answered"
     return f"{response_name(response.code)} {response.remark or ''}".rstrip()

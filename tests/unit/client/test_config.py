@@ -2,10 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pyromq.client.config import RETRYABLE_CODES, ClientConfig, ProducerConfig
+from pyromq.client.consumer.pull import PullConsumer
+from pyromq.client.consumer.push import PushConsumer
 from pyromq.client.decoration import request_hooks
 from pyromq.client.errors import ClientError
 from pyromq.client.faults import CLASSIC_TABLE
@@ -15,9 +18,18 @@ from pyromq.client.producer import Producer
 from pyromq.client.state import ServiceState
 from pyromq.protocol.command import Command, Serialization
 from pyromq.protocol.compression import CompressionType
+from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.headers import GetMaxOffsetHeader
 from pyromq.protocol.language import Language
 from tests.unit.client.fakes import asyncio_test
+
+
+@pytest.mark.parametrize("client", [Producer, PushConsumer, PullConsumer])
+def test_groups_and_addresses_are_text(client: Any) -> None:
+    with pytest.raises(ValidationError, match="the name of a topic or group must be text, not int: 5"):
+        client(5, namesrv="a:1")
+    with pytest.raises(ClientError, match="namesrv must be text such as 'host:9876;other:9876', not list"):
+        client("g", namesrv=["a:1"])
 
 
 def test_headline_defaults() -> None:

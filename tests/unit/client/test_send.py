@@ -394,8 +394,12 @@ async def test_route_without_writable_queues() -> None:
     cluster = FakeCluster("broker-a")
     cluster.add_topic("T", perm=4)
     producer = await cluster.producer()
-    with pytest.raises(NoRouteError, match="no queue that can be written"):
+    with pytest.raises(NoRouteError) as caught:
         await producer.send(Message("T", b"x"))
+    assert str(caught.value) == (
+        "topic 'T' has a route, but no queue that can be written on a broker with a master; "
+        "name servers asked: ns1:9876: answered"
+    )
     assert cluster.lookups == ["T"]
 
 

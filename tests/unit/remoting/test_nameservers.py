@@ -68,6 +68,14 @@ def test_answers_tell_what_each_said() -> None:
     }
 
 
+def test_an_answer_is_not_called_by_the_name_of_a_code_that_means_success() -> None:
+    client = FakeClient()
+    client.replies = {"a:1": Command(ResponseCode.SUCCESS)}
+    servers = name_servers(client, "a:1")
+    ask(servers)
+    assert servers.answers == {"a:1": "answered"}
+
+
 def test_nobody_answers() -> None:
     client = FakeClient()
     servers = name_servers(client, "a:1", "b:1")

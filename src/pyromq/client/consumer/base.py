@@ -283,9 +283,11 @@ class Consumer(QueryMethods):
         if known:
             return known
         route, answers = await self._instance.fetch_route(topic)
-        queues = subscribe_queues(topic, route) if route is not None else []
-        if not queues:
+        if route is None:
             raise NoRouteError(topic, answers)
+        queues = subscribe_queues(topic, route)
+        if not queues:
+            raise NoRouteError(topic, answers, lacks="queue that can be read")
         return queues
 
     def _query(self) -> Queries:

@@ -46,12 +46,19 @@ def class_subscription(topic: str, filter_class: FilterClass, version: int) -> S
 
 
 def build_subscription(topic: str, tags: str | None, sql: str | None, version: int) -> SubscriptionData:
-    """By tags or by SQL, not both."""
+    """By tags or by SQL, not both. Raises ClientError."""
+    _check_text("tags", tags, topic, "; several are written 'a || b'")
+    _check_text("sql", sql, topic)
     if sql is None:
         return tag_subscription(topic, tags, version)
     if tags not in (None, ALL):
         raise ClientError(f"topic {topic!r} is subscribed by tags or by sql, not by both")
     return sql_subscription(topic, sql, version)
+
+
+def _check_text(what: str, value: object, topic: str, hint: str = "") -> None:
+    if value is not None and not isinstance(value, str):
+        raise ClientError(f"{what} of topic {topic!r} must be text, not {type(value).__name__}: {value!r:.80}{hint}")
 
 
 def is_tag_filter(subscription: SubscriptionData) -> bool:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pyromq.client.errors import ClientError, ServiceStateError
+from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
 from pyromq.protocol.bodies import ConsumeResult, HeartbeatData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
@@ -31,6 +31,21 @@ async def test_requests_are_lite_and_carry_the_subscription() -> None:
     data = HeartbeatData.decode(cluster.broker.heartbeats[0].body)
     assert data.consumer_data_set[0].consume_type == "CONSUME_ACTIVELY"
     assert {sub.topic for sub in data.consumer_data_set[0].subscription_data_set} == {"T"}  # no retry topic
+    await consumer.close()
+
+
+@asyncio_test
+async def test_a_route_without_readable_queues_is_called_so() -> None:
+    cluster = ConsumeCluster()
+    cluster.add_topic("written", perm=2)
+    consumer = cluster.pull()
+    await consumer.start()
+    with pytest.raises(NoRouteError) as caught:
+        await consumer.fetch_queues("written")
+    assert str(caught.value).startswith(
+        "topic 'written' has a route, but no queue that can be read; name servers asked:"
+    )
+    assert "SUCCESS" not in str(caught.value)
     await consumer.close()
 
 

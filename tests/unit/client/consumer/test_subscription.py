@@ -37,6 +37,19 @@ def test_expressions_that_say_nothing_are_refused() -> None:
     assert build_subscription("T", None, "b > 1", 1).expression_type == ExpressionType.SQL92
 
 
+@pytest.mark.parametrize(
+    ("tags", "sql", "complaint"),
+    [
+        (["a", "b"], None, r"tags of topic 'T' must be text, not list: \['a', 'b'\]; several are written 'a \|\| b'"),
+        (b"a", None, "tags of topic 'T' must be text, not bytes"),
+        (None, 5, "sql of topic 'T' must be text, not int: 5"),
+    ],
+)
+def test_expressions_that_are_no_text_are_refused(tags: Any, sql: Any, complaint: str) -> None:
+    with pytest.raises(ClientError, match=complaint):
+        build_subscription("T", tags, sql, 1)
+
+
 def test_only_real_tags_pass() -> None:  # F-01
     subscription = tag_subscription("T", "Aa || x", 1)
     kept = keep_wanted(

@@ -71,7 +71,7 @@ WITHOUT_EFFECT = _ONLY_BEFORE_5 | frozenset(
         "memTableFlushIntervalMs", "messageStorePlugIn", "metricGrpcExporterIntervalInMills",
         "metricGrpcExporterTimeOutInMills", "metricLoggingExporterIntervalInMills", "metricsExporterType",
         "metricsGrpcExporterHeader", "metricsGrpcExporterTarget", "metricsInDelta", "metricsLabel",
-        "metricsOtelCardinalityLimit", "metricsPromExporterHost", "metricsPromExporterPort",
+        "metricsPromExporterHost", "metricsPromExporterPort",
         "migrateAuthFromV1Enabled", "osPageCacheBusyTimeOutMills",
         "popConsumerFSServiceInit",
         "popConsumerKVServiceInit", "popConsumerKVServiceLog",

@@ -61,6 +61,7 @@ from pyromq.broker.timers import Timers
 from pyromq.broker.topics import Topics
 from pyromq.broker.transactions import Transactions
 from pyromq.broker.writers.serving import Writers
+from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.host import Host
 from pyromq.protocol.ids import UniqueIdGenerator
@@ -143,7 +144,7 @@ class Broker:
         self.log_position = LogPosition(config.config_dir / "logPosition.json")
         self.request_modes = RequestModes(config)
         self.locks = QueueLocks(self.steady)
-        self.stats = BrokerStats(clock)
+        self.stats = BrokerStats(clock, self._exists)
         self.filters = Filters(config, clock)
         self.rights = Rights()
         self.heartbeats = Heartbeats(config, self.topics, self.groups, self.filters, clock, self.rights)
@@ -518,6 +519,11 @@ class Broker:
             self.writers.forget_topic(topic)
             self.store.delete_topic(topic)
         self.stats.forget(lambda key: not topics.isdisjoint(key.split("@")))
+
+    def _exists(self, topic: str, group: str) -> bool:
+        """Whether counters of a topic, and of a group unless it is empty, are kept."""
+        known = topic in self.topics or topic in names.SYSTEM_TOPICS
+        return known and (not group or group in self.groups or group in names.SYSTEM_GROUPS)
 
     def _message_totals(self) -> tuple[int, int]:
         return self.store.stats.put_count, self.store.stats.get_transferred

@@ -55,6 +55,9 @@ class IdentitySettings(ServerSettings):
     http_host: Address = option(
         "127.0.0.1", "Address of /metrics and /health, which ask nobody who they are.", key="httpBindAddress"
     )
+    metrics_otel_cardinality_limit: int = option(
+        10_000, "Sets of labels that one metric has; the rest is shown as one.", minimum=10, reloadable=True
+    )
 
 
 @settings

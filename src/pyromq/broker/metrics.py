@@ -4,10 +4,14 @@ What starts with `pyromq_` has no counterpart there: every bound of the broker i
 
 Lag is what a group has yet to consume of the topics it subscribes to or has offsets in. A group without any committed
 offset in a queue has no lag there that anybody could know, so it is left out rather than shown as zero.
+
+Labels are topics and groups that exist, never what a message says, and at most `metricsOtelCardinalityLimit` of them in
+one metric; the rest is one more, `(other)`.
 """
 
+import operator
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -16,7 +20,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from pyromq.broker.clients import Client
-from pyromq.broker.stats import Stat
+from pyromq.broker.stats import OTHER, Stat
 from pyromq.protocol import names
 from pyromq.protocol.bodies import ConsumeType
 from pyromq.protocol.versions import version_name
@@ -39,12 +43,45 @@ _MODES = {
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
+class _Family:
+    """A metric with at most `limit` sets of labels, and one more for the rest: their sum, or the largest of them.
+
+    `others` are the labels of the rest, behind those of the broker.
+    """
+
+    def __init__(
+        self,
+        family: GaugeMetricFamily | CounterMetricFamily,
+        others: tuple[str, ...],
+        limit: int,
+        merge: Callable[[float, float], float] = operator.add,
+    ) -> None:
+        self._family = family
+        self._others = others
+        self._left = limit
+        self._merge = merge
+        self._rest: float | None = None
+
+    def add(self, labels: tuple[str, ...], value: float) -> None:
+        if self._left > 0 and OTHER not in labels:
+            self._left -= 1
+            self._family.add_metric(labels, value)
+        else:
+            self._rest = value if self._rest is None else self._merge(self._rest, value)
+
+    def done(self, node: tuple[str, ...]) -> Metric:
+        if self._rest is not None:
+            self._family.add_metric((*node, *self._others), self._rest)
+        return self._family
+
+
 class BrokerMetrics(Collector):
     """Collects from a running broker."""
 
     def __init__(self, broker: "Broker") -> None:
         self._broker = broker
         self._node = (broker.config.broker_cluster_name, "broker", broker.config.broker_name)
+        self._limit = broker.config.metrics_otel_cardinality_limit
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
@@ -101,50 +138,55 @@ class BrokerMetrics(Collector):
     def _traffic(self) -> Iterator[Metric]:
         broker = self._broker
         labels = (*_NODE, "topic", "message_type", "is_system")
-        messages_in = CounterMetricFamily("rocketmq_messages_in", "Messages stored.", labels=labels)
-        bytes_in = CounterMetricFamily("rocketmq_throughput_in", "Bytes stored.", labels=labels)
+        rest = (OTHER, "normal", "false")
+        messages_in = self._counter("rocketmq_messages_in", "Messages stored.", labels, rest)
+        bytes_in = self._counter("rocketmq_throughput_in", "Bytes stored.", labels, rest)
         for topic in broker.topics:
             name = topic.topic_name
             count = broker.stats.total(Stat.TOPIC_PUT_NUMS, name)
             if count:
                 kind = topic.attributes.get("message.type", "normal").lower()
                 topic_labels = (*self._node, name, kind, _flag(broker.topics.is_system(name)))
-                messages_in.add_metric(topic_labels, count)
-                bytes_in.add_metric(topic_labels, broker.stats.total(Stat.TOPIC_PUT_SIZE, name))
-        yield messages_in
-        yield bytes_in
-        labels = (*_NODE, "topic", "consumer_group", "is_system")
-        messages_out = CounterMetricFamily("rocketmq_messages_out", "Messages delivered.", labels=labels)
-        bytes_out = CounterMetricFamily("rocketmq_throughput_out", "Bytes delivered.", labels=labels)
+                messages_in.add(topic_labels, count)
+                bytes_in.add(topic_labels, broker.stats.total(Stat.TOPIC_PUT_SIZE, name))
+        yield messages_in.done(self._node)
+        yield bytes_in.done(self._node)
+        labels, rest = (*_NODE, "topic", "consumer_group", "is_system"), (OTHER, OTHER, "false")
+        messages_out = self._counter("rocketmq_messages_out", "Messages delivered.", labels, rest)
+        bytes_out = self._counter("rocketmq_throughput_out", "Bytes delivered.", labels, rest)
         for key, count in broker.stats.totals(Stat.GROUP_GET_NUMS):
             topic_name, _, group = key.partition("@")
             values = (*self._node, topic_name, group, _flag(self._is_system(topic_name, group)))
-            messages_out.add_metric(values, count)
-            bytes_out.add_metric(values, broker.stats.total(Stat.GROUP_GET_SIZE, key))
-        yield messages_out
-        yield bytes_out
-        to_dlq = CounterMetricFamily("rocketmq_send_to_dlq_messages", "Messages given up.", labels=labels)
+            messages_out.add(values, count)
+            bytes_out.add(values, broker.stats.total(Stat.GROUP_GET_SIZE, key))
+        yield messages_out.done(self._node)
+        yield bytes_out.done(self._node)
+        to_dlq = self._counter("rocketmq_send_to_dlq_messages", "Messages given up.", labels, rest)
         for key, count in broker.stats.totals(Stat.DLQ_PUT_NUMS):
             topic_name, _, group = key.partition("@")
-            to_dlq.add_metric((*self._node, topic_name, group, _flag(self._is_system(topic_name, group))), count)
-        yield to_dlq
+            to_dlq.add((*self._node, topic_name, group, _flag(self._is_system(topic_name, group))), count)
+        yield to_dlq.done(self._node)
+
+    def _counter(self, name: str, doc: str, labels: tuple[str, ...], rest: tuple[str, ...]) -> _Family:
+        return _Family(CounterMetricFamily(name, doc, labels=labels), rest, self._limit)
 
     def _connections(self) -> Iterator[Metric]:
         producers = GaugeMetricFamily("rocketmq_producer_connections", "Connected producers.", labels=_CLIENT)
         for values, count in Counter(map(_client, self._broker.producers.clients())).items():
             producers.add_metric((*self._node, *values), count)
         yield producers
-        consumers = GaugeMetricFamily(
-            "rocketmq_consumer_connections",
-            "Connected consumers.",
-            labels=(*_CLIENT, "consumer_group", "consume_mode", "is_system"),
+        labels = (*_CLIENT, "consumer_group", "consume_mode", "is_system")
+        consumers = _Family(
+            GaugeMetricFamily("rocketmq_consumer_connections", "Connected consumers.", labels=labels),
+            ("unknown", "unknown", "remoting", OTHER, "push", "false"),
+            self._limit,
         )
         for group in self._broker.consumers:
             mode = _MODES.get(group.consume_type, "push")
             system = _flag(names.is_system_group(group.name))
             for values, count in Counter(map(_client, group.members.values())).items():
-                consumers.add_metric((*self._node, *values, group.name, mode, system), count)
-        yield consumers
+                consumers.add((*self._node, *values, group.name, mode, system), count)
+        yield consumers.done(self._node)
 
     def _lag(self) -> Iterator[Metric]:
         broker = self._broker
@@ -155,15 +197,25 @@ class BrokerMetrics(Collector):
             ("rocketmq_consumer_ready_messages", "Messages not pulled yet."),
             ("rocketmq_consumer_queueing_latency_milliseconds", "Age of the oldest message not pulled yet."),
         )
-        gauges = [GaugeMetricFamily(name, doc, labels=_GROUP) for name, doc in facts]
+        rest = (OTHER, OTHER, "false", "false")
+        gauges = [
+            _Family(
+                GaugeMetricFamily(name, doc, labels=_GROUP),
+                rest,
+                self._limit,
+                max if name.endswith("_milliseconds") else operator.add,
+            )
+            for name, doc in facts
+        ]
         for topic, group in broker.offsets.pairs():
             if topic not in broker.topics:
                 continue
             system = _flag(self._is_system(topic, group))
             values = (*self._node, topic, group, _flag(names.is_retry_topic(topic)), system)
             for gauge, value in zip(gauges, self._lag_of(topic, group), strict=True):
-                gauge.add_metric(values, value)
-        yield from gauges
+                gauge.add(values, value)
+        for gauge in gauges:
+            yield gauge.done(self._node)
 
     def _lag_of(self, topic: str, group: str) -> tuple[int, int, int, int, int]:
         """Lag, its age, in flight, ready, its age: messages over all queues, ages of the oldest one in any."""
@@ -194,9 +246,11 @@ class BrokerMetrics(Collector):
             (committed, transactions.committed),
             (rolled_back, transactions.rolled_back),
         ):
+            capped = _Family(family, (OTHER, "false"), self._limit)
             for topic, count in counts.items():
-                family.add_metric((*self._node, topic, _flag(broker.topics.is_system(topic))), count)
-            yield family
+                name = topic if topic in broker.topics else OTHER
+                capped.add((*self._node, name, _flag(broker.topics.is_system(topic))), count)
+            yield capped.done(self._node)
         checks = CounterMetricFamily("pyromq_transaction_checks", "Checks by result.", labels=(*_NODE, "result"))
         checks.add_metric((*self._node, "sent"), broker.check_back.sent)
         checks.add_metric((*self._node, "given_up"), broker.check_back.given_up)
@@ -311,4 +365,5 @@ def _flag(value: bool) -> str:
 
 def _client(member: Client) -> tuple[str, str, str]:
     language = member.language.name if member.language is not None else "unknown"
-    return language.lower(), version_name(member.version).lower(), "remoting"
+    version = version_name(member.version).lower() if member.version >= 0 else "unknown"
+    return language.lower(), version, "remoting"

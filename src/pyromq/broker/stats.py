@@ -14,6 +14,9 @@ SAMPLE_INTERVAL_MS = 10_000
 HOUR_SAMPLE_EVERY_MS = 600_000
 DAY_SAMPLE_EVERY_MS = 3_600_000
 UNUSED_AFTER_MS = 24 * 3_600_000
+MAX_ITEMS = 250_000
+OTHER = "(other)"
+"""Stands for topics and groups that have no counter of their own; no topic can be called so."""
 
 
 class Stat(StrEnum):
@@ -36,6 +39,9 @@ class Stat(StrEnum):
     __hash__ = str.__hash__  # names are values; Enum's own is a call into Python for every look-up
 
 
+_OF_BROKER = (Stat.BROKER_PUT_NUMS, Stat.BROKER_GET_NUMS)
+
+
 class _Item:
     """One running total with its samples: (time, total, times)."""
 
@@ -52,10 +58,22 @@ class _Item:
 
 
 class BrokerStats:
-    """All counters of a broker. Bounded: keys that nobody touched for a day are dropped."""
+    """All counters of a broker. Bounded: keys that nobody touched for a day are dropped.
 
-    def __init__(self, clock: Callable[[], int]) -> None:
+    `known` tells whether a topic, and a group unless that is empty, exists. Keys also come from properties of messages:
+    what does not exist, and what is beyond `capacity`, is counted in one key, so that no message chooses a new one.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], int],
+        known: Callable[[str, str], bool] = lambda _topic, _group: True,
+        *,
+        capacity: int = MAX_ITEMS,
+    ) -> None:
         self._clock = clock
+        self._known = known
+        self._capacity = capacity
         self._items: dict[tuple[str, str], _Item] = {}
         self._puts: dict[tuple[str, str], tuple[_Item, _Item, _Item]] = {}
 
@@ -70,8 +88,10 @@ class BrokerStats:
         items = self._puts.get((topic, cluster))
         if items is None:
             kinds = (Stat.TOPIC_PUT_NUMS, topic), (Stat.TOPIC_PUT_SIZE, topic), (Stat.BROKER_PUT_NUMS, cluster)
-            number, volume, everything = (self._item(*kind) for kind in kinds)
-            items = self._puts[topic, cluster] = (number, volume, everything)
+            first, second, third = kinds
+            items = self._item(*first), self._item(*second), self._item(*third)
+            if first in self._items:
+                self._puts[topic, cluster] = items
         number, volume, everything = items
         number.total += count
         number.times += count
@@ -83,8 +103,21 @@ class BrokerStats:
     def _item(self, stat: Stat, key: str) -> _Item:
         item = self._items.get((stat, key))
         if item is None:
+            key = self._key(stat, key)
+            item = self._items.get((stat, key))
+        if item is None:
             item = self._items[stat, key] = _Item(self._clock())
         return item
+
+    def _key(self, stat: str, key: str) -> str:
+        """The key to count a new one under."""
+        parts = key.split("@")
+        if stat in _OF_BROKER:
+            return key
+        topic, group = (parts[0], "") if len(parts) == 1 else (parts[-2], parts[-1])
+        if len(self._items) < self._capacity and self._known(topic, group):
+            return key
+        return "@".join([OTHER] * len(parts))
 
     def total(self, stat: Stat, key: str) -> int:
         """Everything counted for the key since the broker started."""

@@ -27,6 +27,9 @@ SEND_BUCKETS = (1, 5, 10, 20, 50, 200, 500)
 DELIVERY_BUCKETS = (1, 5, 10, 20, 100, 1_000, 5_000, 10_000)
 PROCESS_BUCKETS = (1, 5, 10, 100, 1_000, 10_000, 60_000)
 
+MAX_ORIGINS = 100
+"""Topics of retried messages that are labels of their own."""
+
 _OUTCOME = {True: "success", False: "failure"}
 
 
@@ -131,17 +134,27 @@ class _Consumption:
     def __init__(self, metrics: ClientMetrics, consumer: Any) -> None:
         self._metrics = metrics
         self._consumer = consumer
+        self._origins: set[str] = set()
 
     def before(self, context: ConsumeHookContext) -> None:
         context.state[self.name] = time.perf_counter()
         for message in context.messages:
-            self._metrics.delivered(message.topic, context.group, self._consumer.client_id, message.store_timestamp)
+            topic = self._label(message.topic, context)
+            self._metrics.delivered(topic, context.group, self._consumer.client_id, message.store_timestamp)
 
     def after(self, context: ConsumeHookContext) -> None:
         seconds = time.perf_counter() - context.state[self.name]
-        topic = context.messages[0].topic if context.messages else context.queue.topic
+        topic = self._label(context.messages[0].topic, context) if context.messages else context.queue.topic
         client_id = self._consumer.client_id
         self._metrics.processed(topic, context.group, client_id, seconds, success=context.success)
+
+    def _label(self, topic: str, context: ConsumeHookContext) -> str:
+        """The topic of a message; a retried one says itself where it came from, which is believed for so many."""
+        if topic != context.queue.topic and topic not in self._origins:
+            if len(self._origins) >= MAX_ORIGINS:
+                return context.queue.topic
+            self._origins.add(topic)
+        return topic
 
 
 class _Cached(Collector):

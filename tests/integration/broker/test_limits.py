@@ -247,6 +247,42 @@ async def test_silent_http_connections_do_not_keep_health_from_an_answer(tmp_pat
             writer.close()
 
 
+async def test_what_messages_say_becomes_no_label(tmp_path: Path) -> None:
+    async with standalone(tmp_path, http_port="0") as (broker, peer):
+        await peer.stored("orders")
+        await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
+        for number in range(20):
+            properties = {"RETRY_TOPIC": f"made-up-{number}"}
+            answer = await peer.send("%RETRY%g", reconsume_times=99, **properties)  # type: ignore[arg-type]  # properties
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+        answer = await peer.send("%RETRY%g", reconsume_times=99, RETRY_TOPIC="orders")
+        text = await page(broker)
+        assert "made-up" not in text
+        assert re.search(r'^rocketmq_send_to_dlq_messages_total{.*topic="\(other\)".*} 20.0$', text, re.MULTILINE)
+        assert re.search(r'^rocketmq_send_to_dlq_messages_total{.*topic="orders".*} 1.0$', text, re.MULTILINE)
+
+
+async def test_a_metric_has_so_many_label_sets_and_one_for_the_rest(tmp_path: Path) -> None:
+    async with standalone(tmp_path, http_port="0", metrics_otel_cardinality_limit="10") as (broker, peer):
+        for number in range(15):
+            await peer.stored(f"topic{number}")
+        sent = re.findall(
+            r'^rocketmq_messages_in_total{.*,topic="(.*?)".*} ([0-9.]+)$', await page(broker), re.MULTILINE
+        )
+        assert len(sent) == 11
+        assert sum(float(count) for _, count in sent) == 15
+        assert dict(sent)["(other)"] == "5.0"
+
+
+@pytest.mark.parametrize("version", [-1, -(2**31)])
+async def test_the_version_of_a_client_is_a_label_only_if_there_is_such(tmp_path: Path, version: int) -> None:
+    async with standalone(tmp_path, http_port="0") as (broker, peer):
+        await peer.heartbeat("c1", producer="p", version=version)
+        assert re.search(
+            r'^rocketmq_producer_connections{.*version="unknown".*} 1.0$', await page(broker), re.MULTILINE
+        )
+
+
 async def test_message_size(tmp_path: Path) -> None:
     async with standalone(tmp_path, max_message_size="1000") as (_, peer):
         assert (await peer.send("orders", b"x" * 1000)).code == ResponseCode.SUCCESS

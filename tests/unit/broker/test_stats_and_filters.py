@@ -42,6 +42,29 @@ def test_counters_that_nobody_touches_go_after_a_day() -> None:
     assert stats.data("TOPIC_PUT_NUMS", "t") is None
 
 
+def test_counters_are_of_topics_and_groups_that_exist_and_everything_else_is_one() -> None:
+    stats = BrokerStats(FakeClock(), known=lambda topic, group: topic == "t" and group in ("", "g"))
+    for number in range(50):
+        stats.add(Stat.DLQ_PUT_NUMS, f"made-up-{number}@g")
+        stats.add(Stat.DLQ_PUT_NUMS, f"t@made-up-{number}")
+        stats.add(Stat.GROUP_GET_LATENCY, f"0@t@made-up-{number}")
+        stats.add_put(f"made-up-{number}", "c", 1, 10)
+    stats.add(Stat.DLQ_PUT_NUMS, "t@g")
+    stats.add(Stat.GROUP_GET_LATENCY, "0@t@g", 7)
+    stats.add_put("t", "c", 1, 10)
+    assert dict(stats.totals(Stat.DLQ_PUT_NUMS)) == {"(other)@(other)": 100, "t@g": 1}
+    assert dict(stats.totals(Stat.TOPIC_PUT_NUMS)) == {"(other)": 50, "t": 1}
+    assert dict(stats.totals(Stat.GROUP_GET_LATENCY)) == {"(other)@(other)@(other)": 50, "0@t@g": 7}
+    assert dict(stats.totals(Stat.BROKER_PUT_NUMS)) == {"c": 51}
+
+
+def test_there_are_so_many_counters_and_no_more() -> None:
+    stats = BrokerStats(FakeClock(), capacity=10)
+    for number in range(50):
+        stats.add(Stat.TOPIC_PUT_NUMS, f"t{number}")
+    assert dict(stats.totals(Stat.TOPIC_PUT_NUMS)) == {f"t{number}": 1 for number in range(10)} | {"(other)": 40}
+
+
 @pytest.mark.parametrize(
     ("expression", "tags"), [("*", []), ("", []), (None, []), ("a || b", ["a", "b"]), (" a||  ||b ", ["a", "b"])]
 )

@@ -258,6 +258,9 @@ class BrokerMetrics(Collector):
 
     def _storage(self) -> Iterator[Metric]:
         store = self._broker.store
+        damaged = "Places of the log that are damaged and skipped, as far as they are known."
+        yield self._gauge("pyromq_store_damaged_records", damaged, len(store.damage))
+        yield self._gauge("pyromq_store_damaged_bytes", "Bytes of these places.", store.damage.bytes)
         values = (*self._node, "local", "disk")
         earliest = store.earliest_time()
         facts = (

@@ -6,6 +6,7 @@ Invariant: a file that is not full has at least 8 bytes left, so its end can alw
 
 from concurrent.futures import Executor
 
+from pyromq import durable
 from pyromq.protocol.record import pack_blank
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreError
@@ -106,6 +107,7 @@ class CommitLog:
             if offset % self.file_size:
                 raise StoreError(f"an empty log cannot begin at {offset}, which is not the start of a file")
             self.last = self.files.extend(offset)
+            durable.sync_folder(self.files.directory)
             self.limit = -1
         elif offset != self.max_offset:
             raise StoreError(f"the log ends at {self.max_offset}, bytes for {offset} do not follow")
@@ -146,7 +148,9 @@ class CommitLog:
         fresh = MappedFile.create(files.directory / file_name(start), files.file_size, start=start, step=files.step)
         try:
             fresh.reserve(size)
-            if file is not None and not file.full:
+            if file is None:  # queues that survive a power cut without any log would look like a store half copied
+                durable.sync_folder(files.directory)
+            elif not file.full:
                 file.reserve(file.position + BLANK_SIZE)
         except BaseException:
             fresh.destroy()

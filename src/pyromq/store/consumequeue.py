@@ -27,6 +27,7 @@ FILLER = _ENTRY.pack(0, FILLER_SIZE, 0)
 _MAX_TAIL = 256 * ENTRY_SIZE  # bytes kept in memory; half of them after they were written
 _CHUNK = 1024  # entries read at a time when searching
 _MAX_OFFSET = (1 << 63) // ENTRY_SIZE
+_MAX_FILLERS = 1 << 16  # written at a time
 
 
 class ConsumeQueue:
@@ -67,6 +68,16 @@ class ConsumeQueue:
     def first_offset(self) -> int:
         """The offset with which the first file begins; at most `min_offset`."""
         return self._files.first // ENTRY_SIZE
+
+    @property
+    def per_file(self) -> int:
+        """Entries of a file."""
+        return self._files.size // ENTRY_SIZE
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it never had an entry, so that it may begin at any offset."""
+        return self.max_offset == 0 and not self._files.exist
 
     @property
     def unwritten(self) -> int:
@@ -120,8 +131,7 @@ class ConsumeQueue:
 
     def next_file(self, offset: int) -> int:
         """The first offset of the file after the one that holds `offset`."""
-        per_file = self._files.size // ENTRY_SIZE
-        return offset - offset % per_file + per_file
+        return offset - offset % self.per_file + self.per_file
 
     def load(self) -> bool:
         """Take the files that exist, without looking into them; see `QueueFiles.load`. Call `recover` next."""
@@ -157,13 +167,17 @@ class ConsumeQueue:
         if max_offset < self.max_offset:
             self._cut(max(max_offset, self.first_offset))
 
+    def reserve_to(self, max_offset: int) -> None:
+        """Keep the offsets below `max_offset` for messages that are lost, however many. Raises DiskFullError."""
+        if max_offset > self.max_offset:
+            self._fill(max_offset)
+
     def skip_to(self, max_offset: int) -> None:
         """Go on numbering at an offset, because the messages up to it are gone. Raises DiskFullError."""
         if max_offset > self.max_offset:
-            per_file = self._files.size // ENTRY_SIZE
-            if max_offset - self.max_offset > per_file:  # nothing in between is worth keeping
+            if max_offset - self.max_offset > self.per_file:  # nothing in between is worth keeping
                 self.destroy()
-            self._fill(max_offset, -1)
+            self._fill(max_offset)
 
     def correct_min(self, commit_log_min: int) -> None:
         """Set `min_offset` to the first entry whose record is still in the log; to `max_offset` when none is."""
@@ -229,20 +243,22 @@ class ConsumeQueue:
             log.warning("%s has entries from %d on that the log contradicts: entered again", self, queue_offset)
             self._cut(queue_offset)
         elif queue_offset > self.max_offset:
-            self._fill(queue_offset, physical_offset)
+            if not self.is_new and queue_offset - self.max_offset > self.per_file:
+                raise StoreFormatError(f"record at {physical_offset} of {self} claims queue offset {queue_offset}")
+            self._fill(queue_offset)
         return True
 
-    def _fill(self, queue_offset: int, physical_offset: int) -> None:
+    def _fill(self, queue_offset: int) -> None:
         """Put fillers up to an offset: in a queue that begins there, or where entries are lost for good."""
-        per_file = self._files.size // ENTRY_SIZE
-        begins = self.max_offset == 0 and not self._files.exist
-        start = queue_offset - queue_offset % per_file if begins else self.max_offset
-        if queue_offset - start > per_file:
-            raise StoreFormatError(f"record at {physical_offset} of {self} claims queue offset {queue_offset}")
+        begins = self.is_new
+        start = queue_offset - queue_offset % self.per_file if begins else self.max_offset
         if not begins:
             log.warning("%s lost its entries up to %d, and so did the log: filled", self, queue_offset)
         self.write_out()
-        self._files.write(start * ENTRY_SIZE, FILLER * (queue_offset - start))
+        while start < queue_offset:
+            end = min(queue_offset, start + _MAX_FILLERS)
+            self._files.write(start * ENTRY_SIZE, FILLER * (end - start))
+            start = end
         self._restart(queue_offset)
         if begins:
             self.min_offset = queue_offset

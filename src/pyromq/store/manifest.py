@@ -12,6 +12,7 @@ from zlib import crc32
 import msgspec
 
 from pyromq import durable
+from pyromq.store.damage import Stretch
 
 log = logging.getLogger(__name__)
 
@@ -22,12 +23,15 @@ class Manifest(msgspec.Struct):
     """Everything below `offset` is in log, queues and index on disk.
 
     `queues` has, by topic and queue id, the offset with which the first file begins and the end of each queue;
-    `indexed` is the last record that has a key in the index, -1 without one.
+    `indexed` is the last record that has a key in the index, -1 without one. `kept` is where the log itself ended on
+    disk, which stays known while queues are made anew; `damaged` is what was found broken in it, as far as it fits.
     """
 
     offset: int
     queues: dict[str, dict[int, tuple[int, int]]]
     indexed: int = -1
+    kept: int = 0
+    damaged: list[Stretch] = []
 
     def write(self, root: Path) -> None:
         """Replace the file in one step and make it durable. Raises OSError."""

@@ -10,6 +10,7 @@ Two invariants keep the process alive:
 import errno
 import mmap
 import os
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -135,23 +136,31 @@ class MappedFile:
         Holes and blocks that were never written are skipped, so this is quick for a mostly empty file.
         """
         changed = 0
-        position = begin
-        while position < self.size:
-            try:
-                position = max(position, os.lseek(self._fd, position, os.SEEK_DATA))
-                hole = os.lseek(self._fd, position, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    break
-                hole = self.size
-            while position < hole:
-                stop = min(hole, position + len(_ZEROS))
+        for first, last in self.extents(begin, self.size):
+            position = first
+            while position < last:
+                stop = min(last, position + len(_ZEROS))
                 zeros = _ZEROS if stop - position == len(_ZEROS) else bytes(stop - position)
                 if self._view[position:stop] != zeros:
                     self.raw[position:stop] = zeros
                     changed += stop - position
                 position = stop
         return changed
+
+    def extents(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
+        """The parts of [begin, end) that may hold something; between them the file has no blocks, or only new ones."""
+        position = begin
+        while position < end:
+            try:
+                position = max(position, os.lseek(self._fd, position, os.SEEK_DATA))
+                hole = os.lseek(self._fd, position, os.SEEK_HOLE)
+            except OSError as error:
+                if error.errno == errno.ENXIO:
+                    return
+                hole = end  # a file system that cannot tell
+            if position < end:
+                yield position, min(hole, end)
+            position = hole
 
     def sync(self) -> None:
         """Put all bytes written so far on disk (fdatasync, which lets other threads run). Raises OSError.

@@ -26,6 +26,7 @@ from pyromq.store.batching import BatchAppender
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import BrokerRole, StoreConfig
+from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
@@ -80,6 +81,8 @@ class MessageStore:
         self.queues = ConsumeQueues(config.consume_queue_dir, config)
         self.index = Index(config.index_dir, config, clock) if config.message_index_enable else None
         self.checkpoint = Checkpoint(config.checkpoint_path)
+        self.damage = Damage(config.commit_log_dir)
+        """What is known to be broken in the log."""
         self._dispatcher = Dispatcher(self.queues, self.index, self.flags, config.delays)
         self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
         self._appender = BatchAppender(
@@ -109,6 +112,7 @@ class MessageStore:
             self.flags,
             self.stats,
             self.retention,
+            self.damage,
         )
         self._lock = StoreLock(config.lock_path)
         self.put = self._appender.put
@@ -154,7 +158,9 @@ class MessageStore:
         if self.index is not None:
             durable.make_folder(config.index_dir)
         mark_running(config.abort_path)
-        recovery = Recovery(config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher)
+        recovery = Recovery(
+            config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher, self.damage
+        )
         try:
             recovery.run(clean=clean)
         except StoreFormatError:
@@ -473,14 +479,17 @@ class MessageStore:
     def truncate(self, offset: int) -> None:
         """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
         self._check_open()
+        self._upkeep.disclaim()
         with self._flusher.hold:
             self._dispatcher.forget(offset)
             self.queues.truncate_to(offset)
             if self.index is not None:
                 self.index.truncate_to(offset)
             self.commit_log.truncate(offset)
+            self.commit_log.sync()  # or old records could come back behind those that take their place
             self._flusher.reset(offset)
         self._appender.forget()
+        self._upkeep.save_soon()
 
     def discard(self) -> None:
         """Forget every message: for a slave whose next bytes its master no longer has. Offsets of queues go on.
@@ -488,6 +497,7 @@ class MessageStore:
         The queues go first: a crash in between leaves a log from which they are made again.
         """
         self._check_open()
+        self._upkeep.disclaim()
         with self._flusher.hold:
             self._dispatcher.forget(0)
             for topic in self.queues.topics():
@@ -503,7 +513,8 @@ class MessageStore:
         """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""
         end = self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
         start = max(self._dispatcher.position, self.commit_log.min_offset)
-        walker = Walker(self.commit_log.files, start, verify_crc=False, end=end)
+        files = self.commit_log.files
+        walker = Walker(files, start, verify_crc=False, end=end, damage=self.damage, growing=True)
         self._dispatcher.follow(walker)
 
     def _on_flushed(self, _offset: int) -> None:

@@ -1,11 +1,14 @@
 """Making a store whole after it was opened: where the log ends, what queues and index still lack, what is too much.
 
-Rules that keep data safe: nothing is destroyed because something else is missing; the end of the log is the end of its
-last sound record; everything behind it is zeroed, so that stale bytes are never taken for messages later; queues and
-index follow the log, never the other way round. What had to be repaired is logged in one sentence.
+Rules that keep data safe: nothing is destroyed because something else is missing or damaged; the log ends with its last
+sound record, or later where manifest, checkpoint or queues say that more was on disk; damage before that end is stepped
+over and stays as it is, with its offsets in the queues; only what is behind the end is zeroed, so that stale bytes are
+never taken for messages later. Queues and index follow the log, never the other way round. What had to be repaired is
+logged in one sentence.
 """
 
 import logging
+from collections.abc import Iterator
 from contextlib import suppress
 
 from pyromq.protocol import sysflag
@@ -13,13 +16,16 @@ from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
 from pyromq.store.consumequeue import ConsumeQueue
+from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.index import Index
 from pyromq.store.manifest import Manifest
 from pyromq.store.mapped import MappedFile
 from pyromq.store.offsettime import FILLER_SIZE
+from pyromq.store.plain import MIN_SIZE
 from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.resync import end_of_data, next_record
 from pyromq.store.walk import LogRecord, Walker
 
 log = logging.getLogger(__name__)
@@ -78,6 +84,7 @@ class Recovery:
         index: Index | None,
         checkpoint: Checkpoint,
         dispatcher: Dispatcher,
+        damage: Damage,
     ) -> None:
         self._config = config
         self._log = commit_log
@@ -85,6 +92,9 @@ class Recovery:
         self._index = index
         self._checkpoint = checkpoint
         self._dispatcher = dispatcher
+        self._damage = damage
+        self._known_end = 0  # up to which the log was certainly on disk
+        self._by_time = False  # nothing but the checkpoint's time says how long the log was
         self._entered = 0  # queue entries that were missing
         self._stalled: int | None = None  # the record from which on there was no space for entries
         self._last_timestamp = 0
@@ -99,7 +109,11 @@ class Recovery:
         manifest = Manifest.read(self._config.store_path_root_dir)
         begin = self._log.min_offset
         dispatched = self._queues.max_physical_offset
-        self._check_beginning(manifest, dispatched)
+        self._known_end = self._end_on_disk(manifest, dispatched if clean else 0)
+        self._by_time = manifest is None
+        if manifest is not None:
+            self._damage.restore(manifest.damaged)
+        self._check_beginning(dispatched if manifest is None else 0)
         excess = self._queues.truncate_to(self._log.max_offset)
         if clean:
             start = self._start_after_stop(dispatched)
@@ -126,19 +140,28 @@ class Recovery:
             self._walk(start, end)
         self._cut(end, walker.fault, clean=clean, excess=excess)
 
-    def _check_beginning(self, manifest: Manifest | None, dispatched: int) -> None:
-        """A log of which something was certainly on disk must begin with a sound record. Changes nothing."""
+    def _end_on_disk(self, manifest: Manifest | None, dispatched: int) -> int:
+        """The offset below which everything was on disk, as far as something says so that can be believed.
+
+        Queues speak of a log that was synced only after an orderly stop, and may be damaged themselves: where they
+        point at nothing but zeros, there is nothing to keep.
+        """
+        begin, end = self._log.min_offset, self._log.max_offset
+        known = max(manifest.offset, manifest.kept) if manifest is not None else 0
+        if begin + MIN_SIZE <= dispatched <= end:
+            last = self._log.files.view(dispatched - MIN_SIZE, MIN_SIZE)
+            if last is not None and any(last):
+                known = max(known, dispatched)
+        return known if begin <= known <= end else 0
+
+    def _check_beginning(self, dispatched: int) -> None:
+        """A log of which something was certainly on disk must have a sound record somewhere. Changes nothing."""
         files, begin = self._log.files, self._log.min_offset
-        walker = Walker(files, begin, verify_crc=True, end=files.files[0].end)
-        if next(iter(walker), None) is not None:
-            return
-        if manifest is not None:
-            lost = manifest.offset > begin
-        else:
-            lost = dispatched > begin or any(self._first_record(file) for file in files.files[1:])
-        if lost:
+        lost = max(self._known_end, dispatched) > begin
+        if lost and self._first_record(files.files[0]) is None and next_record(files, begin) is None:
             raise StoreFormatError(
-                f"{files.directory} does not begin with a message ({walker.fault or 'empty'}): nothing was changed"
+                f"{files.directory} has no message that can be read: nothing was changed; bring back the right commit "
+                f"log, or see what `pyromq store check` says about it"
             )
 
     def _distrust(self, manifest: Manifest | None, start: int) -> None:
@@ -152,13 +175,15 @@ class Recovery:
                     queue.cut_to(queue.max_offset - 1)
                     queue.truncate_to(start)  # a torn entry may have hidden those before it that belong behind
 
-    def _is_right(self, queue: ConsumeQueue, queue_offset: int) -> bool:
+    def _is_right(self, queue: ConsumeQueue, queue_offset: int, *, filler: bool = True) -> bool:
         """Whether an entry points at the record it should, as far as that is still in the log."""
         entry = queue.entry(queue_offset)
         if entry is None:
             return False
         offset, size, _ = entry
-        if offset < self._log.min_offset or size == FILLER_SIZE:
+        if size == FILLER_SIZE:
+            return filler
+        if offset < self._log.min_offset:
             return True
         walker = Walker(self._log.files, offset, verify_crc=False, end=offset + size)
         found = next(iter(walker), None)
@@ -191,7 +216,8 @@ class Recovery:
         """
         self._checkpoint.logics_timestamp = 0
         self._checkpoint.flush()
-        Manifest(self._log.min_offset, {}).write(self._config.store_path_root_dir)
+        manifest = Manifest(self._log.min_offset, {}, kept=self._known_end, damaged=self._damage.stretches)
+        manifest.write(self._config.store_path_root_dir)
 
     def _walk_all(self, end: int | None = None) -> Walker:
         log.warning("consume queues lack entries: they are rebuilt from the whole log")
@@ -205,9 +231,11 @@ class Recovery:
         """
         whole = start <= self._log.min_offset
         verify_crc = end is None and self._config.check_crc_on_recover
-        walker = Walker(self._log.files, start, verify_crc=verify_crc, end=end)
+        walker = Walker(
+            self._log.files, start, verify_crc=verify_crc, end=end, damage=self._damage, known_end=self._known_end
+        )
         indexed = self._index.max_physical_offset if self._index is not None else 1 << 62
-        for record in walker:
+        for record in self._records(walker):
             if self._stalled is not None:
                 continue  # still to find the end
             queue = self._queues.get(record.topic, record.queue_id)
@@ -216,18 +244,59 @@ class Recovery:
             if not missing and record.offset <= indexed:
                 continue
             if missing:
-                if not whole and record.queue_offset > expected:
-                    return self._walk_all(end)
-                if queue is not None and record.queue_offset < expected:  # the record or the entry is torn
-                    if self._is_right(queue, record.queue_offset):
-                        log.warning("the record at %d claims an offset given away before: left out", record.offset)
+                lost = walker.skipped // MIN_SIZE  # so many messages may have been in what was damaged
+                if record.queue_offset > expected:
+                    if not whole and record.queue_offset - expected > lost:
+                        return self._walk_all(end)
+                    if record.damaged and not (queue is None or queue.is_new):
+                        continue  # if it says the truth, the next one says so, too
+                    if not self._reserve(record, expected, lost):
+                        self._stalled = record.offset
                         continue
-                    queue.cut_to(record.queue_offset)
+                elif record.queue_offset < expected and not self._give_way(queue, record):
+                    log.warning("the record at %d claims an offset given away before: left out", record.offset)
+                    continue
                 self._entered += 1
             if not self._dispatcher.redo(record):
                 self._stalled = record.offset
         self._last_timestamp = max(self._last_timestamp, walker.last_timestamp)
         return walker
+
+    def _records(self, walker: Walker) -> Iterator[LogRecord]:
+        """All records of a walk; behind the last sound one also those that only the checkpoint's time vouches for."""
+        yield from walker
+        if self._by_time and walker.last_timestamp < self._checkpoint.physic_timestamp:
+            walker.known_end = max(walker.known_end, end_of_data(self._log.files))
+            self._known_end = walker.known_end
+            yield from walker
+
+    def _reserve(self, record: LogRecord, expected: int, lost: int) -> bool:
+        """Keep the offsets of messages that are lost, more of them than a queue takes for granted. False: disk full."""
+        queue = self._queues.get(record.topic, record.queue_id)
+        if queue is None or not queue.per_file < record.queue_offset - expected <= lost:
+            return True
+        try:
+            queue.reserve_to(record.queue_offset)
+        except DiskFullError:
+            return False
+        return True
+
+    def _give_way(self, queue: ConsumeQueue | None, record: LogRecord) -> bool:
+        """Whether a record may have an offset that is taken: its queue then ends before it.
+
+        Numbers are covered by no checksum. The queue is believed when its last two entries agree with the log; when the
+        last one stands alone behind a gap, it is that one which is wrong.
+        """
+        if queue is None or record.damaged:
+            return False
+        queue_offset, last = record.queue_offset, queue.max_offset - 1
+        if self._is_right(queue, last, filler=False) and (last == 0 or self._is_right(queue, last - 1, filler=False)):
+            return False
+        if queue_offset < queue.first_offset:
+            queue.destroy()
+        else:
+            queue.cut_to(queue_offset)
+        return True
 
     def _next_offset(self, key: tuple[str, int]) -> int:
         queue = self._queues.get(*key)
@@ -271,6 +340,8 @@ class Recovery:
             repairs.append(
                 f"an incomplete end was removed ({fault})" if fault else "stale bytes at the end were removed"
             )
+        if self._damage:
+            repairs.append(f"{len(self._damage)} damaged places in it are skipped")
         if removed := files - len(self._log.files):
             repairs.append(f"{removed} files behind the end were removed")
         self._log.sync()

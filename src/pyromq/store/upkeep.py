@@ -5,11 +5,12 @@
 
 import logging
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, wait
 
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
+from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import StoreError
 from pyromq.store.flags import Flag, RunningFlags
@@ -44,6 +45,7 @@ class Upkeep:
         flags: RunningFlags,
         stats: StoreStats,
         retention: Retention,
+        damage: Damage,
     ) -> None:
         self._config = config
         self._worker = worker
@@ -56,6 +58,7 @@ class Upkeep:
         self._flags = flags
         self._stats = stats
         self._retention = retention
+        self._damage = damage
         self._now = 0
         self._saved = 0  # offset of the last manifest
         self._flushing: Future[None] | None = None
@@ -100,6 +103,15 @@ class Upkeep:
         """The same, now and here. Raises OSError or StoreError."""
         self._prepare_save()()
 
+    def disclaim(self) -> None:
+        """Before the log is cut on purpose: no longer vouch on disk for what it had. Raises OSError."""
+        if self._flushing is not None:
+            wait([self._flushing])
+        self._checkpoint.physic_timestamp = self._checkpoint.logics_timestamp = 0
+        self._checkpoint.flush()
+        Manifest(self._log.min_offset, {}).write(self._config.store_path_root_dir)
+        self._saved = 0
+
     def _flush_queues(self) -> None:
         self._submit(self._queues.prepare_flush(thorough=False))
 
@@ -114,7 +126,8 @@ class Upkeep:
         lengths: dict[str, dict[int, tuple[int, int]]] = {}
         for queue in self._queues:
             lengths.setdefault(queue.topic, {})[queue.queue_id] = queue.first_offset, queue.max_offset
-        manifest = Manifest(self._dispatcher.position, lengths)
+        self._damage.forget(self._log.min_offset, self._log.max_offset)
+        manifest = Manifest(self._dispatcher.position, lengths, damaged=self._damage.stretches)
         # No checksum covers a record's time: a torn one from the future must not vouch for what is yet to come.
         timestamp = min(self._dispatcher.last_timestamp, self._now)
         self._saved = manifest.offset
@@ -163,7 +176,8 @@ class Upkeep:
             self._dispatcher.advance(confirmed)
         else:
             position = self._dispatcher.position
-            self._dispatcher.catch_up(Walker(self._log.files, position, verify_crc=False, end=confirmed))
+            walker = Walker(self._log.files, position, verify_crc=False, end=confirmed, damage=self._damage)
+            self._dispatcher.catch_up(walker)
 
     def _idle(self) -> bool:
         return self._flushing is None or self._flushing.done()

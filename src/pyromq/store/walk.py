@@ -12,10 +12,12 @@ import msgspec
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import MAGIC_V1, Blank, RecordError, check_record
+from pyromq.protocol.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, Blank, RecordError, check_record
+from pyromq.store.damage import Damage, Stretch
 from pyromq.store.files import MappedFiles
 from pyromq.store.mapped import MappedFile
 from pyromq.store.plain import BODY, FACTS, MAX_TOPIC, MIN_SIZE, PREPARED
+from pyromq.store.resync import next_record
 
 _MAX_TOPICS = 1 << 14
 _ORIGIN = Struct(">q")
@@ -25,6 +27,8 @@ _ORIGIN_AT = {
     for born in (0, sysflag.BORN_V6)
     for store in (0, sysflag.STORE_V6)
 }
+_HEAD = Struct(">ii20xq")
+"""Size, magic and place of a record."""
 
 
 class LogRecord(msgspec.Struct, gc=False):
@@ -40,6 +44,8 @@ class LogRecord(msgspec.Struct, gc=False):
     store_timestamp: int
     properties_at: int
     """Position in the file at which the text of the properties begins; it reaches to the end of the record."""
+    damaged: bool = False
+    """Its body does not match its checksum."""
 
     @property
     def origin(self) -> int:
@@ -55,14 +61,34 @@ class LogRecord(msgspec.Struct, gc=False):
 class Walker:
     """Iterates over the sound records from `start` on, file after file, up to `end` or the first that is not sound.
 
-    Afterwards `position` is the end of the last sound record (behind a blank: the start of the next file), and `fault`
-    says in words why the walk ended there, None at the end of the log.
+    With `damage`, what is not sound is noted there and stepped over as long as a sound record follows anywhere behind
+    it, or `known_end` says that the log was on disk up to there. A record of which only the body is damaged is still
+    given, marked as such. `growing` says that the last record may still be on its way.
+
+    Afterwards `position` is the end of the last record (behind a blank: the start of the next file), and `fault` says
+    in words why the walk ended there, None at the end of the log.
     """
 
-    def __init__(self, files: MappedFiles, start: int, *, verify_crc: bool, end: int | None = None) -> None:
+    def __init__(
+        self,
+        files: MappedFiles,
+        start: int,
+        *,
+        verify_crc: bool,
+        end: int | None = None,
+        damage: Damage | None = None,
+        known_end: int = 0,
+        growing: bool = False,
+    ) -> None:
         self._files = files
         self._verify_crc = verify_crc
         self._end = end
+        self._damage = damage
+        self._growing = growing
+        self._sound: int | None = -1  # the next sound record behind the damage looked at last; -1: not looked yet
+        self.known_end = known_end
+        self.skipped = 0
+        """Bytes of damage stepped over."""
         self._topics: dict[bytes, str] = {}
         self.position = start
         self.fault: str | None = None
@@ -76,8 +102,17 @@ class Walker:
                 return
             limit = file.position if self._end is None else min(file.position, self._end - file.start)
             yield from self._walk_file(file, limit)
-            if self.position != file.end:
+            if self.position == file.end:
+                continue
+            if self._damage is None or self.position >= file.start + limit:
                 return
+            before = self.position
+            damaged = self._step_over(file, limit, self._damage)
+            if self.position == before:
+                return
+            if damaged is not None:
+                self.last_timestamp = damaged.store_timestamp
+                yield damaged
 
     def _walk_file(self, file: MappedFile, limit: int) -> Iterator[LogRecord]:
         view = file.view(0, limit)
@@ -159,8 +194,58 @@ class Walker:
             text_at,
         )
 
+    def _step_over(self, file: MappedFile, limit: int, damage: Damage) -> LogRecord | None:
+        """Move behind what is not sound, if it is more than a torn end; returns the record that it may still be."""
+        begin, at = self.position, self.position - file.start
+        view = file.view(0, limit)
+        if self._growing and _is_unfinished(file, view, at, limit):
+            return None
+        record = self._with_bad_body(file, view, at, limit)
+        after = record.offset + record.size if record is not None else begin + 1
+        sound = self._next_sound(after)
+        reason = self.fault or "zeros"
+        if record is not None and (sound is not None or after <= self.known_end):
+            self.position = after
+            found = Stretch(begin, after, reason, record.topic, record.queue_id, record.queue_offset)
+        elif sound is not None or begin < self.known_end:
+            self.position = sound if sound is not None else self.known_end
+            record, found = None, Stretch(begin, self.position, reason)
+        else:
+            return None
+        self.fault = None
+        self.skipped += self.position - begin
+        damage.add(found)
+        return record
+
+    def _with_bad_body(self, file: MappedFile, view: memoryview, at: int, limit: int) -> LogRecord | None:
+        verify, fault = self._verify_crc, self.fault
+        self._verify_crc = False
+        try:
+            record = self._slowly(file, view, at, limit)
+        finally:
+            self._verify_crc, self.fault = verify, fault
+        if record is not None:
+            record.damaged = True
+        return record
+
+    def _next_sound(self, begin: int) -> int | None:
+        """The first sound record at or after an offset, looked for once for all the damage before it."""
+        if self._sound is not None and self._sound < begin:
+            self._sound = next_record(self._files, begin, self._end)
+        return self._sound
+
     def _topic(self, name: bytes) -> str:
         if len(self._topics) >= _MAX_TOPICS:
             self._topics.clear()
         topic = self._topics[name] = name.decode()
         return topic
+
+
+def _is_unfinished(file: MappedFile, view: memoryview, at: int, limit: int) -> bool:
+    """Whether the last of bytes that still arrive may be the beginning of a record: then the rest will come."""
+    if at + _HEAD.size > limit:
+        return True
+    size, magic, place = _HEAD.unpack_from(view, at)
+    if magic == MAGIC_BLANK:
+        return True
+    return magic in (MAGIC_V1, MAGIC_V2) and place == file.start + at and limit < at + size <= file.size

@@ -82,6 +82,8 @@ class Life:
                 for _ in range(self.rng.randint(0, actions)):
                     if not disk.done:
                         self.act(store)
+                        if disk.done:  # in the middle of it
+                            self.pending.clear()
                 if self.rng.random() < 0.8:
                     disk.cut()
         self.story += disk.story

@@ -128,6 +128,10 @@ class BrokerAdmin:
         return request.reply(body=page.encode())
 
 
+NAMED_PLACES = 20
+"""Damaged places of the log that the runtime information names."""
+
+
 def runtime_info(broker: "Broker") -> dict[str, str]:
     """What `clusterList` and `brokerStatus` show, under the names they look for."""
     store, stats, now = broker.store, broker.store.stats, broker.clock()
@@ -158,6 +162,8 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "commitLogDiskRatio": used_ratio(_existing(store.config.commit_log_dir)),
         "consumeQueueDiskRatio": used_ratio(store.config.store_path_root_dir),
         "commitLogDirCapacity": _capacity(store.config.commit_log_dir),
+        "storeDamagedRecords": len(store.damage),
+        "storeDamagedPlaces": " ".join(f"{each.begin}-{each.end}" for each in store.damage.stretches[:NAMED_PLACES]),
         "dispatchBehindBytes": store.dispatch_behind,
         "dispatchMaxBuffer": 0,
         "pageCacheLockTimeMills": 0,

@@ -17,6 +17,7 @@ from pyromq.config import Address, Addresses, ConfigError, Settings, computed, o
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.serversettings import NETTY_KEYS, ServerSettings
 from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
+from pyromq.store.soundness import CrcOnRead
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 DAY = 86_400
@@ -293,6 +294,12 @@ class StoreSettings(Settings):
     max_index_num: int = option(20_000_000, "Entries of an index file.", minimum=2)
     max_msgs_num_batch: int = option(64, "Messages a key query returns at most.", minimum=1)
     check_crc_on_recover: bool = option(True, "Verify bodies when recovering.", key="checkCRCOnRecover")
+    check_crc_on_read: CrcOnRead = option(
+        CrcOnRead.SAMPLED,
+        "Verify bodies that are read: `always`, `never`, or `sampled`: all that an earlier run wrote or that has left "
+        "memory, and one read in 16 of the others.",
+        key="checkCRCOnRead",
+    )
     message_delay_level: str = option(DELAY_LEVELS, "Delay of each level, from 1.")
 
 

@@ -3,13 +3,18 @@
 `REAL_TOPIC` and `REAL_QID` say where a parked message belongs. The body is never copied or inflated on the way.
 """
 
+import logging
 from collections.abc import Mapping
+from zlib import crc32
 
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.properties import Property, encode_properties
+from pyromq.protocol.properties import Property, append_properties, encode_properties
 from pyromq.protocol.record import RecordSummary, peek_record
 from pyromq.store import MessageStore, PutMessage, PutStatus
+from pyromq.store.damage import Stretch
+
+log = logging.getLogger(__name__)
 
 HOPELESS = frozenset(
     {
@@ -22,7 +27,8 @@ HOPELESS = frozenset(
 """Refusals that the same message would meet again."""
 
 _OUT_OF_BOUNDS = names.FORBIDDEN_TOPICS | {names.TIMER_TOPIC}
-_MAX_DIGITS = 18
+MAX_DIGITS = 18
+"""Of a number in a property; anybody may send longer ones."""
 
 
 def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str]) -> None:
@@ -47,7 +53,7 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     topic, queue_id = properties.get(Property.REAL_TOPIC), properties.get(Property.REAL_QUEUE_ID, "")
     if not topic or topic in _OUT_OF_BOUNDS or not (queue_id.isascii() and queue_id.isdigit()):
         return None
-    return topic, int(queue_id[:_MAX_DIGITS])
+    return topic, int(queue_id[:MAX_DIGITS])
 
 
 def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
@@ -57,7 +63,9 @@ def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> 
         return None
     try:
         summary = peek_record(record, 0)
-    except MessageError:
+    except MessageError as error:
+        if size is not None:  # a queue says that there is one; otherwise anybody may have asked for anything
+            store.damage.add(Stretch(physical_offset, physical_offset + size, str(error)))
         return None
     return (summary, record) if summary.physical_offset == physical_offset else None
 
@@ -89,10 +97,16 @@ def copy_of(
     *,
     reconsume_times: int | None = None,
 ) -> PutMessage:
-    """The stored message as a new one for another place, with these properties."""
+    """The stored message as a new one for another place, with these properties.
+
+    The copy of a damaged body has a checksum of its own that holds; a property says that it is damaged all the same.
+    """
+    body = record[summary.body_start : summary.body_end]
+    if crc32(body) & 0x7FFFFFFF != summary.body_crc and Property.FAULT not in properties:
+        text, properties = _with_fault(summary, text, properties)
     return PutMessage(
         *place,
-        record[summary.body_start : summary.body_end],
+        body,
         text,
         properties,
         summary.sys_flag,
@@ -102,3 +116,15 @@ def copy_of(
         summary.store_host,
         summary.reconsume_times if reconsume_times is None else reconsume_times,
     )
+
+
+def _with_fault(summary: RecordSummary, text: bytes, properties: dict[str, str]) -> tuple[bytes, dict[str, str]]:
+    fault = f"the body at {summary.physical_offset} does not match its checksum {summary.body_crc}"
+    log.warning(
+        "message %d in queue %d of %s is copied with its damage: %s",
+        summary.queue_offset, summary.queue_id, summary.topic, fault,
+    )  # fmt: skip
+    try:
+        return append_properties(text, {Property.FAULT: fault}), {**properties, Property.FAULT: fault}
+    except MessageError:  # no room for it
+        return text, properties

@@ -36,6 +36,8 @@ STREAM = 0
 MAX_STREAM_BYTES = 4 * 1024 * 1024
 
 MASTER_ID = 0
+MAX_NAMED = 100
+"""Damaged messages that an answer names at most."""
 MAX_HOLD_MS = 120_000
 
 # A look-up in an enum's class is a call into Python; these are asked for with every pull.
@@ -224,6 +226,8 @@ class Puller:
         if pull.topic.topic_sys_flag or pull.group.group_sys_flag:
             answer.topic_sys_flag = pull.topic.topic_sys_flag
             answer.group_sys_flag = pull.group.group_sys_flag
+        if result.damaged:
+            answer.damaged_offsets = ",".join(map(str, result.damaged[:MAX_NAMED]))
         reply = pull.request.reply(code, answer, remark=result.status.name)
         self._offsets.pulled(header.consumer_group, header.topic, header.queue_id, result.next_offset)
         if code is not _SUCCESS:

@@ -18,7 +18,7 @@ from struct import Struct
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.pacing import Paced
-from pyromq.broker.parked import HOPELESS, delivery_of, read_parked, real_place
+from pyromq.broker.parked import HOPELESS, MAX_DIGITS, delivery_of, read_parked, real_place
 from pyromq.broker.postpone import TIMED
 from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol import names
@@ -322,7 +322,7 @@ class TimerDelivery:
         properties = decode_properties(summary.properties)
         time = properties.get(Property.TIMER_OUT_MS, "")
         topic = properties.get(Property.REAL_TOPIC)
-        if topic is None or not (time.isascii() and time.isdigit()):
+        if topic is None or not (time.isascii() and time.isdigit()) or len(time) > MAX_DIGITS:
             log.error("the message at %d does not say when and where it is to be delivered: dropped", physical_offset)
             return True
         slot = int(time)
@@ -432,7 +432,7 @@ class TimerDelivery:
         added = {Property.TIMER_ENQUEUE_MS: str(entered), Property.TIMER_DEQUEUE_MS: str(self._clock())}
         if rolls:
             times = properties.get(Property.TIMER_ROLL_TIMES, "0")
-            added[Property.TIMER_ROLL_TIMES] = str(int(times) + 1 if times.isdecimal() else 1)
+            added[Property.TIMER_ROLL_TIMES] = str(int(times[:MAX_DIGITS]) + 1 if times.isdecimal() else 1)
         try:
             repeated = not properties.keys().isdisjoint(added)
             properties.update(added)

@@ -12,11 +12,13 @@ from pyromq.store.messagestore import MessageStore
 from pyromq.store.offsettime import Boundary
 from pyromq.store.putting import PutMessage, PutResult, PutStatus
 from pyromq.store.reading import GetResult, GetStatus
+from pyromq.store.soundness import CrcOnRead
 from pyromq.store.stats import StoreStats
 
 __all__ = [
     "Boundary",
     "BrokerRole",
+    "CrcOnRead",
     "DiskFullError",
     "Dispatch",
     "Flag",

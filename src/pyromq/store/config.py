@@ -5,6 +5,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from pyromq.store.errors import StoreError
+from pyromq.store.soundness import CrcOnRead
 
 ENTRY_SIZE = 20
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
@@ -53,6 +54,7 @@ class StoreConfig:
     max_flush_waiters: int = 65_536  # messages appended but neither flushed nor given up; more: OS_PAGE_CACHE_BUSY
 
     check_crc_on_recover: bool = True
+    check_crc_on_read: CrcOnRead = CrcOnRead.SAMPLED
 
     max_filter_message_size: int = 16_000
     max_transfer_bytes_on_message_in_memory: int = 262_144

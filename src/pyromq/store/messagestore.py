@@ -88,7 +88,7 @@ class MessageStore:
         self._appender = BatchAppender(
             config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
         )
-        self._reader = Reader(config, self.commit_log, self.queues)
+        self._reader = Reader(config, self.commit_log, self.queues, self.damage)
         self._lookup = Lookup(self.commit_log, self.queues, self.index)
         self.retention = Retention(
             config,
@@ -167,6 +167,7 @@ class MessageStore:
             if clean:
                 config.abort_path.unlink(missing_ok=True)
             raise
+        self._reader.written_before = self.commit_log.max_offset
         self._flusher.start(self.commit_log.max_offset)
         self._upkeep.start(self.clock())
         self._upkeep.save_soon()  # so that the next recovery knows what was whole now

@@ -4,10 +4,11 @@ The limits keep one answer small and one call short: bytes and counts differ for
 that probably have to come from disk.
 """
 
+import itertools
 import os
 import struct
 from bisect import bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import lru_cache
 from itertools import accumulate
@@ -15,12 +16,16 @@ from itertools import accumulate
 import msgspec
 
 from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.names import is_lmq
 from pyromq.protocol.record import decode_records
 from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import ENTRY_SIZE, BrokerRole, StoreConfig
 from pyromq.store.consumequeue import ConsumeQueue
+from pyromq.store.damage import Damage, Stretch
 from pyromq.store.offsettime import FILLER_SIZE
+from pyromq.store.plain import MIN_SIZE, is_plain
 from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.soundness import SAMPLE, CrcOnRead, fault_of
 
 _ENTRY = struct.Struct(">qiq")
 _PLACE = struct.Struct(">qi8x")
@@ -76,15 +81,20 @@ class GetResult(msgspec.Struct):
     size: int = 0
     queue_offsets: list[int] = []
     """Queue offset of each message found."""
+    sizes: Sequence[int] = ()
+    """Bytes of each record, as its queue entry says: what a record says of itself may be damaged."""
+    damaged: list[int] = []
+    """Queue offsets whose records were left out, because no reader could make out where they end."""
     suggest_slave: bool = False
     """The reader is so far behind that its messages are no longer in memory."""
 
     def records(self) -> Iterator[memoryview]:
         """Each record by itself."""
+        sizes = iter(self.sizes)
         for chunk in self.chunks:
             position = 0
             while position < len(chunk):
-                size = int.from_bytes(chunk[position : position + 4])
+                size = next(sizes)
                 yield chunk[position : position + size]
                 position += size
 
@@ -107,10 +117,21 @@ class Reader:
     """Reads queues of one store."""
 
     def __init__(
-        self, config: StoreConfig, commit_log: CommitLog, queues: ConsumeQueues, memory: int | None = None
+        self,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        damage: Damage,
+        memory: int | None = None,
     ) -> None:
         self._log = commit_log
         self._queues = queues
+        self._damage = damage
+        self._crc_on_read = config.check_crc_on_read
+        self._verifies_crc = config.check_crc_on_read is not CrcOnRead.NEVER
+        self._sample = itertools.cycle([True] + [False] * (SAMPLE - 1))
+        self.written_before = 0
+        """Where the log ended when it was opened: what lies below came back from a disk."""
         self._resident = (memory or _physical_memory()) * config.access_message_in_memory_max_ratio // 100
         self._min_examined = config.max_filter_message_size // ENTRY_SIZE
         self._in_memory = config.max_transfer_bytes_on_message_in_memory, config.max_transfer_count_on_message_in_memory
@@ -145,10 +166,10 @@ class Reader:
             near, far = self._in_memory, self._on_disk
             if max_bytes is not None:
                 near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
-            found = None
+            found, check = None, self._checks_all()
             if tag_filter is None and record_filter is None:
-                found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0])
-            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter)
+                found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0], check)
+            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
         return GetResult(status, following, low, high)
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
@@ -172,9 +193,10 @@ class Reader:
         far: tuple[int, int],
         tag_filter: TagFilter | None,
         record_filter: RecordFilter | None,
+        check: bool,
     ) -> GetResult:
         entries = queue.entries(offset, min(max(self._min_examined, max_count), MAX_EXAMINED))
-        result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [])
+        result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [], damaged=[])
         if not entries:
             result.next_offset = self._corrected(offset, queue.next_file(offset))
             return result
@@ -182,6 +204,7 @@ class Reader:
         log_end, log_begin, file_size = self._log.max_offset, self._log.min_offset, self._log.file_size
         count = size = 0
         offsets: list[int] = []
+        sizes: list[int] = []
         run_begin = run_end = last = -1  # records that follow each other in the log become one slice
         examined = offset
         for physical, record_size, code in _ENTRY.iter_unpack(entries):
@@ -197,26 +220,35 @@ class Reader:
                 if not count:
                     result.status = GetStatus.MESSAGE_WAS_REMOVING
                 continue
-            if record_filter is not None:
+            checked = check or physical < self.written_before or log_end - physical > self._resident
+            if checked or record_filter is not None:
                 record = self._log.read(physical, record_size)
-                if record is None or not record_filter(record):
+                if record is None:
+                    continue
+                if checked and not self._is_readable(queue, examined - 1, physical, record):
+                    result.damaged.append(examined - 1)
+                    continue
+                if record_filter is not None and not record_filter(record):
                     continue
             if physical != run_end or physical % file_size == 0:
                 self._add_chunk(result, run_begin, run_end)
                 run_begin = physical
             last = run_end = physical + record_size
             offsets.append(examined - 1)
+            sizes.append(record_size)
             count += 1
             size += record_size
         self._add_chunk(result, run_begin, run_end)
         result.next_offset = examined
         if count:
             result.status = GetStatus.FOUND
-            result.count, result.size, result.queue_offsets = count, size, offsets
+            result.count, result.size, result.queue_offsets, result.sizes = count, size, offsets, tuple(sizes)
             result.suggest_slave = log_end - last > self._resident
         return result
 
-    def _all_of(self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int) -> GetResult | None:
+    def _all_of(
+        self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int, check: bool
+    ) -> GetResult | None:
         """What `_collect` finds when every entry is wanted, in memory and sound, as most are; else None."""
         entries = queue.entries(offset, count_limit)
         if not entries:
@@ -231,10 +263,12 @@ class Reader:
         sound = min(sizes) > 0 and max(sizes) != FILLER_SIZE and self._log.min_offset <= begin and end <= log_end
         if not sound or log_end - begin > self._resident:
             return None
+        if (check or begin < self.written_before) and not self._are_plain(queue, offset, offsets, sizes):
+            return None
         file_size = self._log.file_size
         result = GetResult(
             _FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
-            list(range(offset, offset + count)),
+            list(range(offset, offset + count)), sizes,
         )  # fmt: skip
         if end - begin == size and begin // file_size == (end - 1) // file_size:
             self._add_chunk(result, begin, end)
@@ -247,6 +281,36 @@ class Reader:
             run_end = physical + record_size
         self._add_chunk(result, run_begin, run_end)
         return result
+
+    def _checks_all(self) -> bool:
+        """Whether this read checks records that this process wrote and the page cache probably has, too."""
+        if self._crc_on_read is CrcOnRead.SAMPLED:
+            return next(self._sample)
+        return self._crc_on_read is CrcOnRead.ALWAYS
+
+    def _are_plain(self, queue: ConsumeQueue, number: int, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
+        """Whether records are all plain and sound; if not, `_collect` looks at each more closely."""
+        verify_crc, begin, end = self._verifies_crc, offsets[0], offsets[-1] + sizes[-1]
+        if is_lmq(queue.topic) or min(sizes) < MIN_SIZE:
+            return False
+        whole = self._log.read(begin, end - begin) if end - begin == sum(sizes) else None
+        for physical, size in zip(offsets, sizes, strict=True):
+            view = whole if whole is not None else self._log.read(physical, size)
+            at = physical - begin if whole is not None else 0
+            if view is None or not is_plain(view, at, size, physical, number, verify_crc):
+                return False
+            number += 1
+        return True
+
+    def _is_readable(self, queue: ConsumeQueue, queue_offset: int, physical: int, record: memoryview) -> bool:
+        """Whether a record can be sent; what is wrong with one is noted."""
+        number = None if is_lmq(queue.topic) else queue_offset  # records of those carry the offsets of another queue
+        fault = fault_of(record, physical, number, verify_crc=self._verifies_crc)
+        if fault is None:
+            return True
+        end = physical + len(record)
+        self._damage.add(Stretch(physical, end, fault.reason, queue.topic, queue.queue_id, queue_offset))
+        return fault.framed
 
     def _add_chunk(self, result: GetResult, begin: int, end: int) -> None:
         if begin >= 0 and (chunk := self._log.read(begin, end - begin)) is not None:

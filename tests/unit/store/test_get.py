@@ -91,7 +91,7 @@ def test_messages_on_disk_have_smaller_limits(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for _ in range(50):
         put(store)
-    old = Reader(store.config, store.commit_log, store.queues, memory=1000)
+    old = Reader(store.config, store.commit_log, store.queues, store.damage, memory=1000)
     result = old.get("orders", 0, 0, 32)
     assert result.count == 8
     assert result.suggest_slave

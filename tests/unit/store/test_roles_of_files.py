@@ -55,7 +55,7 @@ def test_reading_a_queue_touches_only_its_own_messages(tmp_path: Path, monkeypat
     monkeypatch.setattr(store.commit_log, "read", noted)
     found = store.get("rare", 0, 0, 32)
     assert found.count == 3
-    assert sum(size for _, size in touched) == found.size
+    assert sum(size for _, size in set(touched)) == found.size
     store.close()
 
 

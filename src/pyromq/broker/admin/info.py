@@ -15,7 +15,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQueueHeader, ViewBrokerStatsDataHeader
 from pyromq.protocol.versions import CURRENT, version_name
 from pyromq.remoting import Connection, Handler
-from pyromq.store import BrokerRole
+from pyromq.store import BrokerRole, MessageStore
 from pyromq.store.retention import used_ratio
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_QUEUE_PAGE = 1000
+MAX_PLACES = 20
+"""Damaged places that the runtime information names."""
 
 
 class BrokerAdmin:
@@ -165,6 +167,8 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "storeDamagedRecords": len(store.damage),
         "storeDamagedPlaces": " ".join(f"{each.begin}-{each.end}" for each in store.damage.stretches[:NAMED_PLACES]),
         "dispatchBehindBytes": store.dispatch_behind,
+        "damagedRecords": len(store.damage),
+        "damagedPlaces": _damaged_places(store),
         "dispatchMaxBuffer": 0,
         "pageCacheLockTimeMills": 0,
         "earliestMessageTimeStamp": store.earliest_time(),
@@ -192,6 +196,14 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
 
 def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _damaged_places(store: MessageStore) -> str:
+    """Where the log is known to be damaged, the oldest first: topic/queue/offset@place+size, as far as known."""
+    return ", ".join(
+        f"{each.topic}/{each.queue_id}/{each.queue_offset}@{each.begin}+{each.end - each.begin}"
+        for each in store.damage.stretches[:MAX_PLACES]
+    )
 
 
 def _rates(rates: tuple[float, ...]) -> str:

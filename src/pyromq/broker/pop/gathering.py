@@ -203,7 +203,10 @@ class Gathering:
 
 def as_first_popped(record: memoryview, topic: str, handle: PopHandle) -> bytes | memoryview:
     """A record of a retry topic as consumers are to see it: under its original topic, with its handle."""
-    summary = peek_record(record, 0)
+    try:
+        summary = peek_record(record, 0)
+    except MessageError:  # of no use to anybody, but those beside it are
+        return record
     properties = summary.properties
     if find_property(properties, Property.POP_CK) is None:
         try:

@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.parked import MAX_DIGITS
 from pyromq.broker.replication.others import OtherMasters, Target
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
@@ -148,7 +149,7 @@ def _unparked(message: PutMessage) -> PutMessage:
     """The message as it is sent: one that has to wait on says until when, and is parked again where it arrives."""
     properties = dict(message.property_map or {})
     slot = properties.get(Property.TIMER_OUT_MS, "")
-    if message.topic == names.TIMER_TOPIC and slot.isascii() and slot.isdigit():
+    if message.topic == names.TIMER_TOPIC and slot.isascii() and slot.isdigit() and len(slot) <= MAX_DIGITS:
         message.topic = properties.pop(Property.REAL_TOPIC, message.topic)
         del properties[Property.TIMER_OUT_MS]
         for name in _TIMED:

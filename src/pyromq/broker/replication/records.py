@@ -5,12 +5,10 @@ A master cuts its blocks anywhere, so the beginning of a record waits here until
 """
 
 from struct import Struct
-from zlib import crc32
 
-from pyromq.protocol import sysflag
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.record import MAGIC_BLANK, MAGIC_V1, RecordError, check_record
-from pyromq.store.plain import BODY, FACTS, MIN_SIZE
+from pyromq.protocol.record import MAGIC_BLANK, RecordError, check_record
+from pyromq.store.plain import MIN_SIZE, is_plain
 
 MAX_RECORD = 64 << 20
 _HEAD = Struct(">ii")
@@ -82,7 +80,7 @@ class RecordStream:
             raise MessageError(f"no record begins at {place}: {size} bytes where {room} are left in the file")
         if size > left:
             return 0
-        if not _is_plain(view, at, size, magic, place):
+        if not is_plain(view, at, size, place):
             self._check(view, at, size, place)
         return int(size)
 
@@ -95,17 +93,3 @@ class RecordStream:
         physical = getattr(found, "physical_offset", -1)
         if physical != place:
             raise MessageError(f"the record for {place} says it belongs to {physical}")
-
-
-def _is_plain(view: memoryview, at: int, size: int, magic: int, place: int) -> bool:
-    """The quick way for nearly all records; False means that a closer look is needed, not that it is damaged."""
-    _, _, crc, _, _, physical, sys_flag, _, body_size = FACTS.unpack_from(view, at)
-    topic_at = at + BODY + body_size
-    end = at + size
-    if magic != MAGIC_V1 or physical != place or sys_flag & sysflag.HOSTS_MASK or body_size < 0 or topic_at + 3 > end:
-        return False
-    text_at = topic_at + view[topic_at] + 3
-    if text_at > end or view[text_at - 2] << 8 | view[text_at - 1] != end - text_at:
-        return False
-    checksum: int = crc
-    return crc32(view[at + BODY : topic_at]) & 0x7FFFFFFF == checksum

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 EXPIRED_PER_ROUND = 16
 EXPIRED_LEVEL = 3
 RELEASE_WAIT = 0.5
+MAX_DIGITS = 18
 
 
 @dataclass(slots=True, eq=False)
@@ -157,7 +158,7 @@ class ConcurrentConsumption:
 
     def _overdue(self, message: ReceivedMessage) -> bool:
         began = message.properties.get(Property.CONSUME_START_TIME)
-        if began is None or not began.isdigit():
+        if began is None or not (began.isascii() and began.isdigit()) or len(began) > MAX_DIGITS:
             return False
         return self._clock.millis() - int(began) > self._consuming.timeout * 1000
 

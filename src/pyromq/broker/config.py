@@ -297,7 +297,7 @@ class StoreSettings(Settings):
     check_crc_on_read: CrcOnRead = option(
         CrcOnRead.SAMPLED,
         "Verify bodies that are read: `always`, `never`, or `sampled`: all that an earlier run wrote or that has left "
-        "memory, and one read in 16 of the others.",
+        "memory, and one read in 64 of the others.",
         key="checkCRCOnRead",
     )
     message_delay_level: str = option(DELAY_LEVELS, "Delay of each level, from 1.")

@@ -8,6 +8,7 @@ spell out this one case; tests hold them against `protocol.record`.
   76 prepared transaction offset 8 · 84 body length 4 · 88 body · topic length 1 · topic · properties length 2
 """
 
+from collections.abc import Sequence
 from struct import Struct
 from typing import Final
 from zlib import crc32
@@ -47,3 +48,35 @@ def is_plain(
         return False
     checksum: int = crc
     return not verify_crc or crc32(view[at + BODY : topic_at]) & 0x7FFFFFFF == checksum
+
+
+def are_plain(
+    view: memoryview, places: Sequence[int], sizes: Sequence[int], queue_offset: int, verify_crc: bool
+) -> bool:
+    """Whether the view holds sound plain records back to back, for these places of the log, numbered from an offset on.
+
+    What `is_plain` does, for many: a reader may have to check all that it sends.
+    """
+    unpack, at = _unpack_facts, 0
+    for place, size in zip(places, sizes, strict=True):
+        found_size, magic, crc, _, number, physical, sys_flag, _, body_size = unpack(view, at)
+        end = at + size
+        body_at = at + BODY
+        topic_at = body_at + body_size
+        if (
+            found_size != size
+            or physical != place
+            or number != queue_offset
+            or magic != MAGIC_V1
+            or sys_flag & HOSTS_MASK
+            or not body_at <= topic_at <= end - 3
+        ):
+            return False
+        text_at = topic_at + view[topic_at] + 3
+        if text_at > end or view[text_at - 2] << 8 | view[text_at - 1] != end - text_at:
+            return False
+        if verify_crc and crc32(view[body_at:topic_at]) & 0x7FFFFFFF != crc:
+            return False
+        at = end
+        queue_offset += 1
+    return True

@@ -23,7 +23,7 @@ from pyromq.store.config import ENTRY_SIZE, BrokerRole, StoreConfig
 from pyromq.store.consumequeue import ConsumeQueue
 from pyromq.store.damage import Damage, Stretch
 from pyromq.store.offsettime import FILLER_SIZE
-from pyromq.store.plain import MIN_SIZE, is_plain
+from pyromq.store.plain import MIN_SIZE, are_plain
 from pyromq.store.queuetable import ConsumeQueues
 from pyromq.store.soundness import SAMPLE, CrcOnRead, fault_of
 
@@ -127,9 +127,10 @@ class Reader:
         self._log = commit_log
         self._queues = queues
         self._damage = damage
-        self._crc_on_read = config.check_crc_on_read
         self._verifies_crc = config.check_crc_on_read is not CrcOnRead.NEVER
-        self._sample = itertools.cycle([True] + [False] * (SAMPLE - 1))
+        always, sampled = config.check_crc_on_read is CrcOnRead.ALWAYS, config.check_crc_on_read is CrcOnRead.SAMPLED
+        self._check = itertools.cycle([always or sampled] + [always] * (SAMPLE - 1))
+        """Whether a read checks records, too, that this process wrote and the page cache probably has."""
         self.written_before = 0
         """Where the log ended when it was opened: what lies below came back from a disk."""
         self._resident = (memory or _physical_memory()) * config.access_message_in_memory_max_ratio // 100
@@ -166,7 +167,7 @@ class Reader:
             near, far = self._in_memory, self._on_disk
             if max_bytes is not None:
                 near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
-            found, check = None, self._checks_all()
+            found, check = None, next(self._check)
             if tag_filter is None and record_filter is None:
                 found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0], check)
             return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
@@ -282,22 +283,16 @@ class Reader:
         self._add_chunk(result, run_begin, run_end)
         return result
 
-    def _checks_all(self) -> bool:
-        """Whether this read checks records that this process wrote and the page cache probably has, too."""
-        if self._crc_on_read is CrcOnRead.SAMPLED:
-            return next(self._sample)
-        return self._crc_on_read is CrcOnRead.ALWAYS
-
     def _are_plain(self, queue: ConsumeQueue, number: int, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
         """Whether records are all plain and sound; if not, `_collect` looks at each more closely."""
-        verify_crc, begin, end = self._verifies_crc, offsets[0], offsets[-1] + sizes[-1]
+        begin, end = offsets[0], offsets[-1] + sizes[-1]
         if is_lmq(queue.topic) or min(sizes) < MIN_SIZE:
             return False
-        whole = self._log.read(begin, end - begin) if end - begin == sum(sizes) else None
+        if end - begin == sum(sizes) and (view := self._log.read(begin, end - begin)) is not None:
+            return are_plain(view, offsets, sizes, number, self._verifies_crc)
         for physical, size in zip(offsets, sizes, strict=True):
-            view = whole if whole is not None else self._log.read(physical, size)
-            at = physical - begin if whole is not None else 0
-            if view is None or not is_plain(view, at, size, physical, number, verify_crc):
+            record = self._log.read(physical, size)
+            if record is None or not are_plain(record, (physical,), (size,), number, self._verifies_crc):
                 return False
             number += 1
         return True

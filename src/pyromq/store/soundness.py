@@ -22,7 +22,7 @@ class CrcOnRead(StrEnum):
     ALWAYS = "always"
 
 
-SAMPLE = 16
+SAMPLE = 64
 """Of the reads whose records this process wrote and the page cache still has, one in so many is checked."""
 
 

@@ -7,6 +7,7 @@ import pytest
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.salvage import salvage_records
 from pyromq.store import CrcOnRead, GetResult, GetStatus, MessageStore
+from pyromq.store.soundness import SAMPLE
 from tests.poison import damage, records_with
 from tests.unit.store.storage import open_store, put
 
@@ -134,10 +135,10 @@ def test_what_this_process_wrote_is_checked_as_often_as_told(tmp_path: Path, how
     (offset,) = records_with(tmp_path, b"body %d" % BAD)
     damage(tmp_path, offset + 88, b"B")
     noted = []
-    for _ in range(32):
+    for _ in range(2 * SAMPLE):
         assert store.get("orders", 0, 0, 32).count == COUNT
         noted.append(len(store.damage))
-    reads_before = {CrcOnRead.NEVER: 32, CrcOnRead.SAMPLED: 16, CrcOnRead.ALWAYS: 0}[how]
+    reads_before = {CrcOnRead.NEVER: 2 * SAMPLE, CrcOnRead.SAMPLED: SAMPLE, CrcOnRead.ALWAYS: 0}[how]
     assert sum(not count for count in noted) <= reads_before
     assert bool(noted[-1]) == (how is not CrcOnRead.NEVER)
     store.close()

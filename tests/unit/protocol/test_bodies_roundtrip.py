@@ -49,6 +49,8 @@ def values(kind: inspect.Type) -> st.SearchStrategy[object]:
             return st.one_of([values(each) for each in kinds])
         case inspect.StructType(cls=shape):
             return structs(shape)
+        case inspect.Metadata(type=inner):
+            return values(inner)
     raise AssertionError(f"no strategy for {kind}")
 
 

@@ -52,13 +52,15 @@ class Scene:
     """What is known about the server that was asked.
 
     `topic_at` gives the topic that the stored message at a place in the log belongs to, None when there is none.
-    `name` and `address` are the broker's.
+    `name` and `address` are the broker's. `cluster_of` gives the cluster that a broker name belongs to, for a server
+    that knows several.
     """
 
     cluster: str
     topic_at: Callable[[int], str | None] = lambda _offset: None
     name: str = ""
     address: Callable[[], str] = lambda: ""
+    cluster_of: Callable[[str], str | None] = lambda _name: None
 
 
 Needs = Callable[[Command, Scene], Iterable[Need]]
@@ -117,6 +119,16 @@ def cluster(actions: Action, field: str = "") -> Needs:
         return (Need(CLUSTER, request.ext.get(field, "") if field else scene.cluster, wanted),)
 
     return _told(needs, actions, "the cluster")
+
+
+def cluster_of_broker(actions: Action, field: str = "brokerName") -> Needs:
+    """The cluster of the broker in a field."""
+    wanted = actions.value
+
+    def needs(request: Command, scene: Scene) -> Iterable[Need]:
+        return (Need(CLUSTER, scene.cluster_of(request.ext.get(field, "")) or scene.cluster, wanted),)
+
+    return _told(needs, actions, "the broker's cluster")
 
 
 def filters(field: str = "topic") -> Needs:

@@ -117,6 +117,10 @@ class BrokerMetrics(Collector):
         yield self._gauge("rocketmq_consumer_group_number", "Consumer groups.", len(broker.groups))
         yield self._gauge("pyromq_parked_pulls", "Pulls that wait for an arrival.", len(broker.park))
         yield self._gauge("pyromq_queue_locks", "Queues locked by ordered consumers.", len(broker.locks))
+        known = list(broker.registration.standing.values())
+        yield self._gauge("pyromq_registered_name_servers", "Name servers that know this broker.", known.count(None))
+        conflicts = broker.registration.conflicts
+        yield self._gauge("pyromq_name_conflicts", "Name servers that know another with its name and id.", conflicts)
         yield self._gauge(
             "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.waiting
         )

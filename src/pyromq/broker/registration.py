@@ -26,6 +26,10 @@ log = logging.getLogger(__name__)
 UNREGISTER_TIMEOUT = 3.0
 START_PATIENCE = 3.0
 RETRY_INTERVAL = 1.0
+TAKEN_INTERVAL = 3.0
+"""Between two attempts while another broker has this one's name and id."""
+REMINDER = 60.0
+"""Seconds after which it is said again that there is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,9 @@ class _Desk:
         self.failing = False
         self.trouble: str | None = "it has not answered yet"
         """Why this broker is not registered there; None while it is."""
+        self.conflict = ""
+        """What it says about another broker under the same name and id; empty while there is none."""
+        self.reminded = 0.0
         self.connection: Connection | None = None
         self.wake = asyncio.Event()
         self.tried = asyncio.Event()
@@ -91,6 +98,11 @@ class Registration:
     def standing(self) -> dict[str, str | None]:
         """For each name server why this broker is not registered there; None where it is."""
         return {desk.address: desk.trouble for desk in self._desks}
+
+    @property
+    def conflicts(self) -> int:
+        """Name servers that know of another broker under this one's name and id."""
+        return sum(bool(desk.conflict) for desk in self._desks)
 
     async def start(self) -> None:
         """Register and keep registered. Returns once every name server answered, or some take too long over it."""
@@ -133,7 +145,8 @@ class Registration:
             registered = await self._register_with(desk)
             desk.tried.set()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(period if registered else RETRY_INTERVAL):
+                failed = TAKEN_INTERVAL if desk.conflict else RETRY_INTERVAL
+                async with asyncio.timeout(period if registered else failed):
                     await desk.wake.wait()
 
     async def _register_with(self, desk: _Desk) -> bool:
@@ -143,14 +156,15 @@ class Registration:
         full, desk.full = desk.full or not changed, False
         table = self._restricted(self._topics.table(None if full else changed.values()))
         body = RegisterBrokerBody(topics=table, filter_servers=list(self.filter_servers)).encode()
-        failure = desk.trouble = await self._send(desk.address, body)
+        failure = desk.trouble = await self._send(desk, body)
+        self._note_conflict(desk)
         if failure is None:
             self._watch(desk)
             if changed:
                 self.registered(changed.keys())
             if desk.failing:
                 log.info("registered with name server %s", desk.address)
-        elif not desk.failing:
+        elif not desk.failing and not desk.conflict:
             log.warning("cannot register with name server %s (%s); trying again and again", desk.address, failure)
         desk.failing = failure is not None
         desk.full |= desk.failing
@@ -163,9 +177,26 @@ class Registration:
             desk.connection = connection
             connection.on_close(lambda _connection: desk.ask_for_all())
 
-    async def _send(self, address: str, body: bytes) -> str | None:
+    def _note_conflict(self, desk: _Desk) -> None:
+        """Say loudly, and now and then again, that two brokers have one name: an operator has to stop one of them."""
+        now = asyncio.get_running_loop().time()
+        if desk.conflict and now >= desk.reminded:
+            desk.reminded = now + REMINDER
+            log.error(
+                "name server %s knows of two brokers %s with the id %d, this one is %s: %s",
+                desk.address,
+                self.identity.name,
+                self.identity.broker_id,
+                "registered" if desk.trouble is None else "NOT REGISTERED",
+                desk.conflict,
+            )
+        elif not desk.conflict:
+            desk.reminded = 0.0
+
+    async def _send(self, desk: _Desk, body: bytes) -> str | None:
         """Why it failed, None when it did not."""
         identity = self.identity
+        desk.conflict = ""
         header = RegisterBrokerHeader(
             broker_name=identity.name,
             broker_addr=identity.address,
@@ -181,7 +212,9 @@ class Registration:
         request = Command.request(RequestCode.REGISTER_BROKER, header, body=body)
         timeout = self._config.register_broker_timeout_mills / 1000
         try:
-            answer = await self._client.call(address, request, timeout)
+            answer = await self._client.call(desk.address, request, timeout)
+            if answer.code in (ResponseCode.SUCCESS, ResponseCode.NAME_TAKEN):
+                desk.conflict = answer.remark or ""
             if answer.code != ResponseCode.SUCCESS:
                 return f"{response_name(answer.code)}: {answer.remark}"
             self._take(answer)

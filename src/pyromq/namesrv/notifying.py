@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Iterable
 
-from pyromq.namesrv.routes import GroupChange
+from pyromq.namesrv.members import GroupChange
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import NotifyMinBrokerIdChangeHeader

@@ -4,15 +4,15 @@ Pure: no sockets, time from a clock in seconds. Everything is lost with the proc
 
 Invariants: a broker name is in `brokers` exactly while it has an address, in a cluster exactly while it is in
 `brokers`, and in the topic table only while it is in `brokers`; every address in `brokers` is in `live`, so that it
-expires, and `live` is bounded.
+expires, and `live` is bounded. A broker name belongs to one cluster, that of its first registration, and each of its
+ids to one address, until that is gone.
 """
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from pyromq.namesrv.config import NamesrvConfig
+from pyromq.namesrv.members import RIVAL_SECONDS, BrokerKey, GroupChange, LiveBroker, Registered, Registration
 from pyromq.namesrv.names import check_address, check_name, is_name
 from pyromq.namesrv.topics import WRITE, TopicTable
 from pyromq.protocol.bodies import (
@@ -20,7 +20,6 @@ from pyromq.protocol.bodies import (
     DataVersion,
     QueueData,
     TopicConfig,
-    TopicQueueMappingInfo,
     TopicRouteData,
 )
 from pyromq.protocol.codes import ResponseCode
@@ -33,70 +32,6 @@ DEFAULT_TIMEOUT = 120.0
 MAX_TIMEOUT = 3600.0
 MAX_FILTER_SERVERS = 64
 MEMBER_TOPIC_PREFIX = "rmq_sys_SYNC_BROKER_MEMBER_"
-
-
-class BrokerKey(NamedTuple):
-    """What identifies one broker process."""
-
-    cluster: str
-    address: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """What a broker says about itself."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    ha_address: str = ""
-    version: DataVersion
-    topics: Mapping[str, TopicConfig]
-    mappings: Mapping[str, TopicQueueMappingInfo] = field(default_factory=dict)
-    filter_servers: Sequence[str] | None = None
-    acting_master: bool | None = None
-    """None from brokers that do not know the switch."""
-    zone: str | None = None
-    timeout: float | None = None
-    """Seconds without a sign of life after which the broker counts as dead."""
-
-    @property
-    def key(self) -> BrokerKey:
-        return BrokerKey(self.cluster, self.address)
-
-
-@dataclass(slots=True)
-class LiveBroker:
-    """A broker's last sign of life, and over which connection it registered."""
-
-    name: str
-    last_update: float
-    timeout: float
-    version: DataVersion
-    connection: object
-    ha_address: str
-
-
-@dataclass(frozen=True, slots=True)
-class GroupChange:
-    """The smallest broker id of a group became another; `tell` are the members that should know."""
-
-    broker_name: str
-    min_broker_id: int
-    min_broker_address: str
-    tell: tuple[str, ...]
-    offline_address: str | None = None
-    ha_address: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Registered:
-    """The answer to a registration: where a slave finds its master, and whom to tell of a change."""
-
-    master_address: str | None = None
-    ha_address: str | None = None
-    change: GroupChange | None = None
 
 
 class RouteTable:
@@ -114,15 +49,20 @@ class RouteTable:
     def register(self, registration: Registration, connection: object = None) -> Registered:
         """Take in what a broker says about itself. Raises ValidationError for bad names and at the broker bound.
 
-        A newcomer that claims the id of a broker with a newer state is ignored. Apache's server also refuses a first
-        registration that holds exactly one topic, lest it be an increment without its base; here an increment is
-        completed by the next full registration, which adds whatever is missing even under a known version.
+        It also raises that, with the code NAME_TAKEN, for the name of another cluster's broker, and for an id that
+        another address has which is still there: of two masters under one name the first stays. A newcomer that claims
+        the id of a broker with an older state takes its place, of one with a newer state it is ignored.
+
+        Apache's server also refuses a first registration that holds exactly one topic, lest it be an increment without
+        its base; here an increment is completed by the next full registration, which adds whatever is missing even
+        under a known version.
         """
         self._check(registration)
+        self._check_place(registration)
         key = registration.key
         known = self.live.get(key)
         if known is not None and known.name != registration.name:
-            self.unregister(key.cluster, known.name, key.address)
+            self._leave(key, known.name)
         group = self._group(registration)
         addresses = group.broker_addrs
         smallest = min(addresses, default=MASTER)
@@ -145,6 +85,8 @@ class RouteTable:
             registration.version,
             connection,
             registration.ha_address,
+            known.rival if known is not None else "",
+            known.rival_seen if known is not None else 0.0,
         )
         self._take_filter_servers(registration)
         change = None
@@ -153,14 +95,21 @@ class RouteTable:
         return self._answer(registration, addresses, change)
 
     def unregister(self, cluster: str, name: str, address: str) -> GroupChange | None:
-        """Forget one broker; returns the change of its group when it had the smallest id and others remain."""
-        key = BrokerKey(cluster, address)
+        """Forget one broker; returns the change of its group when it had the smallest id and others remain.
+
+        Raises ValidationError for a name that belongs to another cluster.
+        """
+        self._check_cluster(cluster, name)
+        return self._leave(BrokerKey(cluster, address), name)
+
+    def _leave(self, key: BrokerKey, name: str) -> GroupChange | None:
+        address = key.address
         live = self.live.get(key)
         if live is not None and live.name == name:
             del self.live[key]
             self.filter_servers.pop(key, None)
         group = self.brokers.get(name)
-        if group is None:
+        if group is None or group.cluster != key.cluster:
             return None
         smallest = min(group.broker_addrs)
         group.broker_addrs = {i: known for i, known in group.broker_addrs.items() if known != address}
@@ -179,7 +128,7 @@ class RouteTable:
     def expire(self) -> tuple[list[object], list[GroupChange]]:
         """Forget brokers that fell silent; returns their connections, to be closed, and the changed groups."""
         now = self._clock()
-        silent = [(key, live) for key, live in self.live.items() if live.last_update + live.timeout < now]
+        silent = [(key, live) for key, live in self.live.items() if live.is_silent(now)]
         for key, live in silent:
             log.warning("broker %s at %s was silent for %.0f s: removed", live.name, key.address, live.timeout)
         return [live.connection for _, live in silent], self._drop([(key, live.name) for key, live in silent])
@@ -189,6 +138,11 @@ class RouteTable:
         live = self.live.get(BrokerKey(cluster, address))
         if live is not None:
             live.last_update = self._clock()
+
+    def cluster_of(self, name: str) -> str | None:
+        """The cluster that a broker name belongs to."""
+        group = self.brokers.get(name)
+        return group.cluster if group is not None else None
 
     def version(self, cluster: str, address: str) -> DataVersion | None:
         """The data version a broker registered last."""
@@ -248,6 +202,36 @@ class RouteTable:
                 ResponseCode.SYSTEM_ERROR,
             )
 
+    def _check_cluster(self, cluster: str, name: str) -> None:
+        owner = self.cluster_of(name)
+        if owner is not None and owner != cluster:
+            raise ValidationError(
+                f"the broker name {name} belongs to the cluster {owner}, not to {cluster}: choose another brokerName, "
+                f"or stop the brokers of that name in {owner} first",
+                ResponseCode.NAME_TAKEN,
+            )
+
+    def _check_place(self, registration: Registration) -> None:
+        """Raise ValidationError when somebody else has the name, or its id; who has that is told with its next word."""
+        self._check_cluster(registration.cluster, registration.name)
+        group = self.brokers.get(registration.name)
+        holder = group.broker_addrs.get(registration.broker_id) if group is not None else None
+        live = self.live.get(BrokerKey(registration.cluster, holder)) if holder is not None else None
+        now = self._clock()
+        if live is None or holder == registration.address or live.is_silent(now):
+            return
+        if live.version.state_version != registration.version.state_version:
+            return
+        text = (
+            f"{holder} is registered as {registration.name} with the id {registration.broker_id}, and "
+            f"{registration.address} wants to be: only one of them can; choose another brokerName or brokerId, or stop "
+            "one of them"
+        )
+        if (live.rival, now - live.rival_seen < RIVAL_SECONDS) != (registration.address, True):
+            log.error("two brokers under one name: %s", text)
+        live.rival, live.rival_seen = registration.address, now
+        raise ValidationError(text, ResponseCode.NAME_TAKEN)
+
     def _group(self, registration: Registration) -> BrokerData:
         self.clusters.setdefault(registration.cluster, set()).add(registration.name)
         group = self.brokers.get(registration.name)
@@ -287,7 +271,8 @@ class RouteTable:
                 log.error("broker %s: topic %s left out: %s", name, topic, self._full())
         if changed:
             for topic, mapping in registration.mappings.items():
-                self.topics.put_mapping(topic, mapping)
+                if mapping.bname == name:
+                    self.topics.put_mapping(topic, mapping)
 
     def _take_filter_servers(self, registration: Registration) -> None:
         if registration.filter_servers:
@@ -298,14 +283,15 @@ class RouteTable:
     def _answer(
         self, registration: Registration, addresses: Mapping[int, str], change: GroupChange | None
     ) -> Registered:
-        master = addresses.get(MASTER)
-        if registration.broker_id == MASTER or master is None:
-            return Registered(change=change)
-        live = self.live.get(BrokerKey(registration.cluster, master))
-        return Registered(master, live.ha_address, change) if live else Registered(change=change)
+        master, own = addresses.get(MASTER), self.live[registration.key]
+        rival = own.rival if own.rival and self._clock() - own.rival_seen < RIVAL_SECONDS else None
+        live = self.live.get(BrokerKey(registration.cluster, master)) if master is not None else None
+        if registration.broker_id == MASTER or live is None:
+            return Registered(change=change, rival=rival)
+        return Registered(master, live.ha_address, change, rival)
 
     def _drop(self, brokers: Sequence[tuple[BrokerKey, str]]) -> list[GroupChange]:
-        changes = [self.unregister(key.cluster, name, key.address) for key, name in brokers]
+        changes = [self._leave(key, name) for key, name in brokers]
         return [change for change in changes if change is not None]
 
     def _forget(self, name: str) -> None:

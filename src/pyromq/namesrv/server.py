@@ -14,8 +14,9 @@ from pyromq.namesrv.handlers.registration import RegistrationHandlers
 from pyromq.namesrv.handlers.routes import RouteHandlers
 from pyromq.namesrv.handlers.topics import TopicHandlers
 from pyromq.namesrv.kv import KVConfig
+from pyromq.namesrv.members import GroupChange
 from pyromq.namesrv.notifying import MemberNotifier
-from pyromq.namesrv.routes import GroupChange, RouteTable
+from pyromq.namesrv.routes import RouteTable
 from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
 
 if TYPE_CHECKING:
@@ -84,7 +85,10 @@ class NameServer:
         config.check_exposure(authenticated=config.is_authenticated)
         tls = config.server_tls()
         await asyncio.to_thread(self.kv.load)
-        folder, scene = config.kv_config_path.parent / "auth", Scene(config.cluster_name)
+        folder, scene = (
+            config.kv_config_path.parent / "auth",
+            Scene(config.cluster_name, cluster_of=self.routes.cluster_of),
+        )
         self.gate = await asyncio.to_thread(config.gate, folder, scene, wall_clock)
         server = Server(self._handlers(), limits=config.limits(), tls=tls, strangers=config.is_authenticated)
         try:

@@ -246,6 +246,7 @@ class ResponseCode(IntEnum):
     POLICY_NOT_EXIST = 3002
     # PyroMQ's own
     OUT_OF_SEQUENCE = 31001
+    NAME_TAKEN = 31002
 
 
 _REQUEST_NAMES = {member.value: member.name for member in RequestCode}

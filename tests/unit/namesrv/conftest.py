@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pytest
 
 from pyromq.namesrv.config import NamesrvConfig
-from pyromq.namesrv.routes import Registered, Registration, RouteTable
+from pyromq.namesrv.members import Registered, Registration
+from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicQueueMappingInfo
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from pyromq.namesrv.config import NamesrvConfig
-from pyromq.namesrv.routes import MAX_FILTER_SERVERS, BrokerKey, RouteTable
+from pyromq.namesrv.members import RIVAL_SECONDS, BrokerKey
+from pyromq.namesrv.routes import MAX_FILTER_SERVERS, RouteTable
 from pyromq.protocol.bodies import DataVersion, QueueData, TopicQueueMappingInfo
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
@@ -113,6 +114,7 @@ def test_slaves_learn_their_master(table: RouteTable, register: Register) -> Non
 def test_an_address_that_changes_its_id_moves(table: RouteTable, register: Register) -> None:
     register("a", 0, "T", address="h:1")
     register("a", 1, address="h:2")
+    table.unregister("c", "a", "h:1")
     register("a", 0, "T", address="h:2", version=2)
     assert table.brokers["a"].broker_addrs == {0: "h:2"}
 
@@ -132,13 +134,83 @@ def test_a_promoted_slave_brings_its_topics_under_the_version_it_had(table: Rout
     assert perm(table, "T", "a") == 4
 
 
-def test_another_address_takes_over_an_id(table: RouteTable, register: Register) -> None:
-    register("a", 0, "T", address="h:1", perm=6)
-    register("a", 0, "T", address="h:2", perm=4)
-    assert table.brokers["a"].broker_addrs == {0: "h:2"}
+@pytest.mark.parametrize("broker_id", [0, 1])
+def test_of_two_brokers_with_one_name_and_id_the_first_stays(
+    table: RouteTable, register: Register, broker_id: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    register("a", broker_id, "T", address="h:1", acting=True)
+    for _ in range(3):
+        with pytest.raises(ValidationError, match="h:1 is registered as") as failure:
+            register("a", broker_id, "T", "X", address="h:2", perm=4, acting=True)
+        assert failure.value.code == ResponseCode.NAME_TAKEN
+    assert table.brokers["a"].broker_addrs == {broker_id: "h:1"}
+    assert BrokerKey("c", "h:2") not in table.live
+    assert table.topics.names() == ["T"]
+    assert [each.levelname for each in caplog.records] == ["ERROR"], "once for a run of refusals"
+    table.unregister("c", "a", "h:2")
+    assert table.brokers["a"].broker_addrs == {broker_id: "h:1"}
+
+
+def test_the_one_that_stays_is_told_of_the_other_while_it_tries(
+    table: RouteTable, register: Register, clock: Clock
+) -> None:
+    assert register("a", 0, "T", address="h:1").rival is None
+    with pytest.raises(ValidationError):
+        register("a", 0, "T", address="h:2")
+    assert register("a", 0, "T", address="h:1").rival == "h:2"
+    clock.now += RIVAL_SECONDS + 1
+    assert register("a", 0, "T", address="h:1").rival is None
+
+
+@pytest.mark.parametrize("end", ["unregistered", "disconnected", "silent", "demoted"])
+def test_another_address_takes_over_when_the_first_is_gone(
+    table: RouteTable, register: Register, clock: Clock, end: str
+) -> None:
+    connection = object()
+    register("a", 0, "T", address="h:1", connection=connection)
+    with pytest.raises(ValidationError):
+        register("a", 0, "T", address="h:2", perm=4)
+    if end == "unregistered":
+        table.unregister("c", "a", "h:1")
+    elif end == "disconnected":
+        table.disconnected(connection)
+    elif end == "silent":
+        clock.now += 121  # nobody has looked for silent ones yet
+    else:
+        register("a", 1, address="h:1")
+    register("a", 0, "T", address="h:2", perm=4, version=2)
+    assert table.brokers["a"].broker_addrs[0] == "h:2"
     assert perm(table, "T", "a") == 4
-    table.unregister("c", "a", "h:1")
+
+
+def test_a_newer_state_takes_over_at_once(table: RouteTable, register: Register) -> None:
+    # a master that a controller elected; the old one may not know yet
+    register("a", 0, "T", address="h:1", state=1)
+    register("a", 1, address="h:2", state=1)
+    register("a", 0, "T", address="h:2", state=2)
     assert table.brokers["a"].broker_addrs == {0: "h:2"}
+
+
+def test_a_name_belongs_to_the_cluster_that_registered_it(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T", address="h:1")
+    for broker_id, address in [(0, "h:1"), (0, "h:2"), (1, "h:3")]:
+        with pytest.raises(ValidationError, match="belongs to the cluster c") as failure:
+            register("a", broker_id, "X", address=address, cluster="foo", perm=4)
+        assert failure.value.code == ResponseCode.NAME_TAKEN
+    with pytest.raises(ValidationError, match="belongs to the cluster c"):
+        table.unregister("foo", "a", "h:1")
+    assert table.brokers["a"].broker_addrs == {0: "h:1"}
+    assert (table.clusters, table.topics.names()) == ({"c": {"a"}}, ["T"])
+    table.unregister("c", "a", "h:1")
+    register("a", 0, "T", address="h:2", cluster="foo")
+    assert table.clusters == {"foo": {"a"}}
+
+
+def test_a_broker_brings_mappings_of_its_own_only(table: RouteTable, register: Register) -> None:
+    register("a", 0, "T")
+    mapping = TopicQueueMappingInfo(bname="a", topic="T", total_queues=1)
+    register("b", 0, "T", cluster="foo", mappings={"T": mapping})
+    assert not table.topics.mappings("T")
 
 
 def test_a_newcomer_with_an_older_state_is_ignored(table: RouteTable, register: Register) -> None:
@@ -149,7 +221,7 @@ def test_a_newcomer_with_an_older_state_is_ignored(table: RouteTable, register: 
     assert table.brokers["a"].broker_addrs == {0: "h:1"}
     assert BrokerKey("c", "h:2") not in table.live
     assert table.topics.names() == ["T"]
-    register("a", 0, "X", address="h:2", state=2)
+    register("a", 0, "X", address="h:2", state=3)
     assert table.brokers["a"].broker_addrs == {0: "h:2"}
 
 

@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.kv import ORDER_TOPICS, KVConfig
-from pyromq.namesrv.routes import GroupChange, Registration, RouteTable
+from pyromq.namesrv.members import GroupChange, Registration
+from pyromq.namesrv.routes import RouteTable
 from pyromq.protocol.bodies import BrokerMemberGroup, BrokerMemberGroupBody, DataVersion, KVTable, RegisterBrokerBody
 from pyromq.protocol.bounds import check_value
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -58,10 +59,12 @@ class RegistrationHandlers:
             connection.on_close(self._disconnected)
         if answer.change:
             self._tell([answer.change])
+        rival = f"the broker at {answer.rival} tries to register under the same name and id" if answer.rival else None
         ordered = self._kv.namespace(ORDER_TOPICS) if self._config.return_order_topic_config_to_broker else {}
         return command.reply(
             header=RegisterBrokerResponseHeader(ha_server_addr=answer.ha_address, master_addr=answer.master_address),
             body=KVTable(table=dict(ordered)).encode() if ordered else b"",
+            remark=rival,
         )
 
     def unregister(self, command: Command, _: Connection) -> Command:
@@ -87,7 +90,8 @@ class RegistrationHandlers:
 
     def members(self, command: Command, _: Connection) -> Command:
         header = command.header(GetBrokerMemberGroupHeader)
-        group = self._routes.brokers.get(header.broker_name)
+        owned = self._routes.cluster_of(header.broker_name) == header.cluster_name
+        group = self._routes.brokers.get(header.broker_name) if owned else None
         members = BrokerMemberGroup(
             cluster=header.cluster_name,
             broker_name=header.broker_name,

@@ -143,7 +143,7 @@ class Broker:
         self.ordered_batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)
         self.log_position = LogPosition(config.config_dir / "logPosition.json")
         self.request_modes = RequestModes(config)
-        self.locks = QueueLocks(self.steady)
+        self.locks = QueueLocks(self.steady, grace=lambda: self.config.queue_lock_grace_time)
         self.stats = BrokerStats(clock, self._exists)
         self.filters = Filters(config, clock)
         self.rights = Rights()
@@ -532,6 +532,7 @@ class Broker:
         self.followers[message.topic](message)
 
     def _connection_closed(self, connection: Connection) -> None:
+        self.locks.connection_closed(connection)
         self.heartbeats.connection_closed(connection)
         self.park.forget(connection)
         self.filter_servers.connection_closed(connection)

@@ -248,6 +248,14 @@ class ClientSettings(Settings):
     """Clients, groups and offsets."""
 
     channel_expired_timeout: int = option(120_000, "Silence after which a client is dropped.", unit="ms", minimum=100)
+    queue_lock_grace_time: int = option(
+        3_000,
+        "How long a lost connection leaves its client the locks on queues it consumes in order.",
+        unit="ms",
+        minimum=0,
+        maximum=60_000,
+        reloadable=True,
+    )
     notify_consumer_ids_changed_enable: bool = option(True, "Tell members when their group changes.", reloadable=True)
     flush_consumer_offset_interval: int = option(5_000, "Time between two saves of offsets.", unit="ms", minimum=100)
     use_server_side_reset_offset: bool = option(True, "Keep a reset at the broker until pulled.", reloadable=True)

@@ -14,6 +14,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers import (
     GetConsumerListByGroupHeader,
+    LockBatchMqHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
@@ -88,11 +89,12 @@ class ConsumerRequests:
         stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
         return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")
 
-    def _lock(self, request: Command, _connection: Connection) -> Command:
+    def _lock(self, request: Command, connection: Connection) -> Command:
         body = LockBatchRequest.of_request(request.body)
         self._heartbeats.check_client_id(body.client_id, request)
         queues = self._there(body.mq_set) if body.consumer_group in self._groups else ()
-        held = self._locks.lock(body.consumer_group, body.client_id, queues)
+        tied = bool(request.header(LockBatchMqHeader).ends_with_connection)
+        held = self._locks.lock(body.consumer_group, body.client_id, queues, connection, tied=tied)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
 
     def _there(self, queues: Iterable[MessageQueue]) -> Iterator[MessageQueue]:

@@ -72,9 +72,13 @@ class ClientInstance:
         self.schedule = Schedule(self.clock)
         self.state = ServiceState.CREATE_JUST
         self.on_stop: list[Callable[[], object]] = []
+        self.on_lost: list[Callable[[str], object]] = []
+        """Told the address of a broker whose connection ended."""
         self._inbound = Inbound(self)
         self._lookup = lookup
-        self._transport = transport or connect(config, self._inbound.handlers(), on_open=self._connected)
+        self._transport = transport or connect(
+            config, self._inbound.handlers(), on_open=self._connected, on_close=self._disconnected
+        )
         # Of a client it uses only what `Transport` has.
         self.name_servers = NameServers(cast("Client", self._transport), clock=self.clock.monotonic)
         self.update_name_servers(config.namesrv or "")
@@ -310,6 +314,11 @@ class ClientInstance:
     def _connected(self, address: str) -> None:
         if self.config.heartbeat_on_connect and self.state is ServiceState.RUNNING and self.topology.is_known(address):
             _ = self.spawn(self._beat_one(address), "heartbeat to a new connection")
+
+    def _disconnected(self, address: str) -> None:
+        if self.state is ServiceState.RUNNING:
+            for tell in list(self.on_lost):
+                tell(address)
 
     async def _beat_one(self, address: str) -> None:
         if await self.heart.beat(address):

@@ -28,8 +28,13 @@ class Transport(Protocol):
         """Close every connection; pending requests fail at once."""
 
 
-def connect(config: ClientConfig, handlers: Mapping[int, Handler], on_open: Callable[[str], None]) -> Transport:
-    """The real transport. `on_open` is told the address of every connection that comes up."""
+def connect(
+    config: ClientConfig,
+    handlers: Mapping[int, Handler],
+    on_open: Callable[[str], None],
+    on_close: Callable[[str], None],
+) -> Transport:
+    """The real transport. `on_open` and `on_close` are told the address of every connection that comes up or ends."""
     return Client(
         handlers,
         limits=Limits(
@@ -43,4 +48,5 @@ def connect(config: ClientConfig, handlers: Mapping[int, Handler], on_open: Call
         proxies=SocksProxies(config.socks_proxies) if config.socks_proxies else None,
         hooks=request_hooks(config),
         on_open=lambda connection: on_open(str(connection.peer)),
+        on_close=lambda connection: on_close(str(connection.peer)),
     )

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
+from pyromq.client.consumer.offsets import NOT_READABLE, OffsetStore, Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.errors import ClientError
 from pyromq.client.instance import ClientInstance
@@ -12,6 +13,7 @@ from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse, UnlockBa
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.headers import LockBatchMqHeader
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting import RemotingError
 
@@ -21,16 +23,41 @@ TIMEOUT = 1.0
 
 
 class QueueLocks:
-    """Locks of one member of a group."""
+    """Locks of one member of a group. `overtaken` is called when another member had a queue while its lock was lost."""
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
+    def __init__(
+        self, instance: ClientInstance, group: str, offsets: OffsetStore, overtaken: Callable[[], None] = lambda: None
+    ) -> None:
         self._instance = instance
         self._group = group
+        self._offsets = offsets
+        self._overtaken = overtaken
 
     async def lock(self, queue: MessageQueue) -> bool:
         """Whether the queue is mine now."""
         held = await self._lock_at(self._instance.topology.broker_of(queue), [queue])
         return held is not None and queue in held
+
+    async def regain(self, queue: MessageQueue, held: ProcessQueue) -> bool:
+        """The broker granted the lock of an owned queue: whether it is of use.
+
+        Not when it was lost for a while and another member consumed under it: what is held here is behind then, and
+        the queue has to be taken over again.
+        """
+        if not held.holds_lock:
+            known = self._offsets.known(queue)
+            stored = await self._offsets.read(queue, Read.STORE)
+            if stored == NOT_READABLE:
+                return False
+            if known is not None:
+                self._offsets.update(queue, known)  # reading replaced it
+                if stored > known:
+                    log.info("%s was consumed up to %d by another member, and is taken over again", queue, stored)
+                    held.dropped = True
+                    self._overtaken()
+                    return False
+        held.lock()
+        return True
 
     async def renew(self, owned: Mapping[MessageQueue, ProcessQueue]) -> None:
         """Ask for all queues again, broker by broker. A broker that cannot be asked leaves things as they are."""
@@ -41,7 +68,7 @@ class QueueLocks:
                 return
             for queue in queues:
                 if queue in held:
-                    owned[queue].lock()
+                    await self.regain(queue, owned[queue])
                 else:
                     log.warning("lock on %s was lost", queue)
                     owned[queue].locked = False
@@ -71,7 +98,9 @@ class QueueLocks:
         if address is None:
             return None
         body = LockBatchRequest(client_id=self._instance.client_id, consumer_group=self._group, mq_set=queues)
-        command = Command.request(RequestCode.LOCK_BATCH_MQ, body=body.encode())
+        # Nothing is begun under a lock whose connection was lost, see `Ownership.connection_lost`.
+        header = LockBatchMqHeader(ends_with_connection=True)
+        command = Command.request(RequestCode.LOCK_BATCH_MQ, header, body=body.encode())
         try:
             response = await self._instance.invoke(address, command, TIMEOUT, broker=broker)
             return set(LockBatchResponse.decode(response.body).lock_ok_mq_set)

@@ -128,8 +128,7 @@ class OrderlyConsumption:
         while not held.dropped and not self._closed:
             if self._consuming.clustering and not held.holds_lock:
                 await sleep(self._clock, LOCK_AGAIN_AFTER)
-                if await self._locks.lock(queue):
-                    held.lock()
+                if await self._locks.lock(queue) and await self._locks.regain(queue, held):
                     await sleep(self._clock, GO_ON_AFTER)
                 else:
                     await sleep(self._clock, TRY_LATER_AFTER)

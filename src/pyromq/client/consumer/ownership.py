@@ -55,6 +55,10 @@ class Ownership:
         """Whether queues are consumed only under the broker's lock."""
         return self.consumption.orderly and self.config.clustering
 
+    def may_write(self, held: ProcessQueue) -> bool:
+        """Whether an offset is ours to write: not without the lock, since another may be further by now."""
+        return not self.locking or held.holds_lock
+
     # -- what rebalancing asks
 
     @property
@@ -106,7 +110,8 @@ class Ownership:
         if not await self.consumption.release(queue, held):
             return False
         # Whoever asks for our queues, as the next owner does, finds it among them until its offset is written.
-        await self.offsets.persist(queue, confirm=True)
+        if self.may_write(held):
+            await self.offsets.persist(queue, confirm=True)
         if self.queues.pop(queue, None) is None:
             return True
         self.offsets.remove(queue)
@@ -173,6 +178,19 @@ class Ownership:
 
     async def renew_locks(self) -> None:
         await self.locks.renew(dict(self.queues))
+
+    def connection_lost(self, address: str) -> None:
+        """The broker may soon give our locks to others: begin nothing more under them, and ask for them at once."""
+        topology = self.instance.topology
+        lost = [
+            held
+            for queue, held in self.queues.items()
+            if held.locked and topology.publish_address(topology.broker_of(queue)) == address
+        ]
+        for held in lost:
+            held.locked = False
+        if lost:
+            _ = self.instance.spawn(self.renew_locks(), f"locks of group {self.group} at {address}")
 
     async def expire(self) -> None:
         await self.consumption.expire(dict(self.queues))

@@ -4,6 +4,7 @@ It pulls all the time and hands messages to a listener. Here are its life and it
 `rebalance.py`, a message's in `pulling.py`, and ends in `concurrent.py` or `orderly.py`.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, overload
@@ -280,7 +281,7 @@ class PushConsumer(Consumer):
             hooks=self.consume_hooks,
         )
         self._workers = Workers(listener, config.consume_thread_max, clock, f"pyromq-{self.group}")
-        locks = QueueLocks(instance, self._wire_group)
+        locks = QueueLocks(instance, self._wire_group, self._offsets, self._wake_soon)
         batch = config.consume_batch_size if listener.batch else 1
         self._consumption: ConcurrentConsumption | OrderlyConsumption = (
             OrderlyConsumption(
@@ -353,6 +354,7 @@ class PushConsumer(Consumer):
             await self._start_trace()
         if self._ownership.locking:
             self._schedule.every("queue locks", 1.0, self.config.lock_interval, self._ownership.renew_locks)
+            self._instance.on_lost.append(self._ownership.connection_lost)
         if not self._consumption.orderly:
             period = self.config.consume_timeout
             self._schedule.every("expired messages", period, period, self._ownership.expire)
@@ -372,6 +374,8 @@ class PushConsumer(Consumer):
         if self._rebalance is None:
             return
         self._instance.heart.with_each_round.remove(self._class_filters.upload_all)
+        if self._ownership.connection_lost in self._instance.on_lost:
+            self._instance.on_lost.remove(self._ownership.connection_lost)
         self._consumption.stop()
         await self._schedule.stop()
         await self._rebalance.stop()
@@ -382,8 +386,18 @@ class PushConsumer(Consumer):
         if self._trace is not None:
             await self._trace.close()
 
+    async def persist_offsets(self) -> None:
+        if self.state is ServiceState.RUNNING and self._ownership.locking:
+            await asyncio.gather(*(self._offsets.persist(queue) for queue in self._owned_queues()))
+        else:
+            await super().persist_offsets()
+
     def _owned_queues(self) -> Collection[MessageQueue]:
-        return list(self._ownership.queues)
+        return [queue for queue, held in self._ownership.queues.items() if self._ownership.may_write(held)]
+
+    def _wake_soon(self) -> None:
+        if self._rebalance is not None:
+            self._rebalance.wake()
 
     async def _release_queues(self) -> None:
         await self._ownership.release_all()
@@ -391,5 +405,4 @@ class PushConsumer(Consumer):
     async def _offset_moved(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
         """The broker does not have the offset: write the one it offers, and take the queue over again there."""
         await self._ownership.move(queue, held, offset)
-        if self._rebalance is not None:
-            self._rebalance.wake()
+        self._wake_soon()

@@ -138,7 +138,10 @@ class GetConsumerListByGroupHeader(RpcHeader, kw_only=True):
 
 
 class LockBatchMqHeader(RpcHeader, kw_only=True):
-    """Only the common fields; the queues stand in the body."""
+    """The queues stand in the body. `ends_with_connection` is ours, Apache's servers pass over it: this client begins
+    nothing under a lock whose connection was lost, so others may have the queues soon after."""
+
+    ends_with_connection: bool | None = None
 
 
 class UnlockBatchMqHeader(RpcHeader, kw_only=True):

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from pyromq.client.consumer.listener import ConsumeOutcome, OrderlyContext
+from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.message import ReceivedMessage
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.fakes import asyncio_test, settle
@@ -184,3 +185,84 @@ async def test_a_batch_that_does_not_end_keeps_its_lock_for_a_while() -> None:
     assert cluster.broker.locks == {}
     script.gate.set()
     await consumer.close()
+
+
+@asyncio_test
+async def test_nothing_begins_after_the_connection_was_lost_until_the_lock_is_renewed() -> None:
+    cluster, script = ConsumeCluster(), Script()
+    cluster.broker.arrive(0, b"0")
+    consumer = cluster.push(script, orderly=True)
+    await consumer.start()
+    await cluster.clock.advance(1)
+    assert script.bodies == [b"0"]
+    cluster.broker.locks[queue()] = "10.2.2.2@other"  # it was quicker
+    consumer._instance._disconnected(cluster.broker.address)
+    cluster.broker.arrive(0, b"1")
+    await cluster.clock.advance(5)
+    assert script.bodies == [b"0"]
+    cluster.broker.locks.clear()
+    await cluster.clock.advance(5)
+    assert script.bodies == [b"0", b"1"]
+    await consumer.close()
+
+
+@asyncio_test
+async def test_locks_are_renewed_at_once_after_a_lost_connection() -> None:
+    cluster, script = ConsumeCluster(2), Script()
+    consumer = cluster.push(script, orderly=True)
+    await consumer.start()
+    await cluster.clock.advance(2)
+    asked = len(cluster.transport.sent(RequestCode.LOCK_BATCH_MQ))
+    consumer._instance._disconnected("10.9.9.9:10911")
+    await settle()
+    assert len(cluster.transport.sent(RequestCode.LOCK_BATCH_MQ)) == asked  # not that broker's
+    consumer._instance._disconnected(cluster.broker.address)
+    await settle()
+    *_, (_, command) = cluster.transport.sent(RequestCode.LOCK_BATCH_MQ)
+    assert len(cluster.transport.sent(RequestCode.LOCK_BATCH_MQ)) == asked + 1
+    assert command.ext == {"endsWithConnection": "true"}
+    cluster.broker.arrive(0, b"0")
+    await settle()
+    assert script.bodies == [b"0"]
+    await consumer.close()
+
+
+@asyncio_test
+async def test_what_another_consumed_while_the_lock_was_lost_is_not_consumed_again() -> None:
+    cluster, script = ConsumeCluster(), Script()
+    script.gate = asyncio.Event()
+    cluster.broker.arrive(0, b"0", b"1", b"2", b"3")
+    consumer = cluster.push(script, orderly=True)
+    await consumer.start()
+    await cluster.clock.advance(1)
+    assert script.bodies == [b"0"]
+    cluster.broker.locks[queue()] = "10.2.2.2@other"
+    consumer._instance._disconnected(cluster.broker.address)
+    script.gate.set()
+    await cluster.clock.advance(6)
+    cluster.broker.offsets["T", 0] = 3  # the other one gets so far
+    await cluster.clock.advance(6)
+    assert cluster.broker.offsets["T", 0] == 3  # who has no lock writes nothing
+    cluster.broker.locks.clear()  # and lets go
+    await cluster.clock.advance(30)
+    assert script.bodies == [b"0", b"3"]
+    await consumer.close()
+    assert cluster.broker.offsets["T", 0] == 4
+
+
+@asyncio_test
+async def test_a_lock_regained_before_anybody_took_it_changes_nothing() -> None:
+    cluster, script = ConsumeCluster(), Script()
+    cluster.broker.arrive(0, b"0")
+    consumer = cluster.push(script, orderly=True)
+    await consumer.start()
+    await cluster.clock.advance(1)
+    pulls = len(cluster.broker.pulls)
+    consumer._instance._disconnected(cluster.broker.address)
+    await cluster.clock.advance(1)
+    cluster.broker.arrive(0, b"1")
+    await settle()
+    assert script.bodies == [b"0", b"1"]
+    assert [pull.queue_offset for pull in cluster.broker.pulls[pulls:]] == [2]
+    await consumer.close()
+    assert cluster.broker.offsets["T", 0] == 2

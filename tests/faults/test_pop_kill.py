@@ -95,3 +95,42 @@ async def test_what_was_acknowledged_before_the_kill_does_not_come_back(tmp_path
             assert await pop(peer, hold=4_000) == []
     finally:
         await kill(process)
+
+
+async def test_what_was_acknowledged_never_comes_again(tmp_path: Path, long_run: bool) -> None:
+    # Positions are saved every five seconds, and no life is that long: what was popped is known from the log alone.
+    done: set[bytes] = set()
+    expected = {str(number).encode() for number in range(200)}
+    for life in range(20 if long_run else 6):
+        process, address = await start(tmp_path)
+        try:
+            async with Peer(address) as peer:
+                if life == 0:
+                    for number, name in enumerate(sorted(expected)):
+                        answer = await peer.send("orders", name, queue=number % 4)
+                        assert answer.code == 0, answer.remark
+                for each in await pop(peer, count=16, invisible=60_000, hold=1_000):
+                    assert each.body not in done, "acknowledged, and given out again"
+                    await acked(peer, each)
+                    done.add(each.body)
+        finally:
+            await kill(process)
+    assert done
+
+
+async def test_an_ordered_group_goes_on_where_it_acknowledged(tmp_path: Path) -> None:
+    expected = [str(number).encode() for number in range(20)]
+    done: list[bytes] = []
+    for life in range(4):
+        process, address = await start(tmp_path)
+        try:
+            async with Peer(address) as peer:
+                if life == 0:
+                    for name in expected:
+                        await peer.stored("orders", name)
+                for each in await pop(peer, count=5, queue=0, hold=10_000, order=True):
+                    await acked(peer, each)
+                    done.append(each.body)
+        finally:
+            await kill(process)
+    assert done == expected

@@ -36,6 +36,7 @@ from tests.faults.test_delivery_kill import all_of, now
 from tests.faults.test_pop_kill import saved_position
 from tests.faults.test_store_kill import check, live_and_die
 from tests.faults.test_transactions_kill import GROUP, TOPIC, Producer, judge
+from tests.integration.broker.pops import acked, pop
 from tests.integration.broker.servers import Peer
 from tests.integration.broker.test_admin_topics import create
 from tests.integration.security.secured import ALICE, BOB, ROOT, Signer
@@ -197,6 +198,21 @@ async def test_messages_that_wait(disk: Path, seed: int) -> None:
                 assert {each.body for each in found} <= due.keys()
             if topic == "timed":
                 assert all(each.store_timestamp >= due[each.body] for each in found), "delivered early"
+
+
+async def test_acknowledged_pops(disk: Path, seed: int) -> None:
+    server, done = broker(disk), set[bytes]()
+    async with life(server, disk, seed) as address, Peer(address) as peer:
+        sent = set(await send_many(peer, "orders", "", 24))
+        popped = await pop(peer, count=16, queue=0, invisible=3_000)
+        await acked(peer, *popped[:8])
+        done |= {each.body for each in popped[:8]}
+    async with life(server, disk, seed and seed + 1) as address, Peer(address) as peer:
+        while done != sent:
+            for each in await pop(peer, count=8, invisible=60_000, hold=10_000):
+                assert each.body not in done, "acknowledged, and given out again"
+                await acked(peer, each)
+                done.add(each.body)
 
 
 async def test_users(disk: Path, seed: int) -> None:

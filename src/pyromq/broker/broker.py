@@ -426,7 +426,8 @@ class Broker:
         )
         requests = ConsumerRequests(config, self.topics, self.groups, self.heartbeats, self.offsets, self.locks, store)
         transactions = self._transaction_part()
-        self.tail = Tail.read(store, self.log_position, follows=config.broker_role is BrokerRole.SLAVE)
+        revive_topic = names.revive_topic(config.broker_cluster_name)
+        self.tail = Tail.read(store, self.log_position, revive_topic, follows=config.broker_role is BrokerRole.SLAVE)
         retries, delays, timer, recalls = delivery_parts(self, self._undo)
         self.timer = timer
         self.sender.steps.append(transactions.prepare)  # last: what is on its way to a retry may be redirected first

@@ -44,9 +44,13 @@ def _keep_position(broker: "Broker", delays: DelayDelivery, timer: TimerDelivery
     """Note how much of the log is reflected in saved positions, so that a start has little to read."""
     position, store = broker.log_position, broker.store
 
+    async def save_offsets() -> None:
+        broker.pop.settle()
+        await broker.offsets.save()
+
     async def save() -> None:
         if timer.settled:
-            await position.save(store, broker.durability, delays.save, timer.save, broker.offsets.save)
+            await position.save(store, broker.durability, delays.save, timer.save, save_offsets)
 
     broker.timers.every(POSITION_INTERVAL, save, at_once=True)
 

@@ -28,6 +28,8 @@ class ConsumerOffsets:
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self.version = DataVersion(timestamp=clock())
+        self.set_back: Callable[[str, str, int], None] = lambda _topic, _group, _queue_id: None
+        """Told when a group begins again at an earlier place of a queue, or (-1) of all queues of a topic."""
         self.unshared: dict[str, dict[int, int]] | None = None
         """On a slave: what consumers committed here and its master has not been told; None where there is no master."""
 
@@ -185,6 +187,8 @@ class ConsumerOffsets:
                     f"offsets of {MAX_KEYS} topics and groups are stored already: delete groups that are not used",
                 )
             queues = self._table[key] = {}
+        if offset < queues.get(queue_id, 0):
+            self.set_back(*_split(key), queue_id)
         queues[queue_id] = offset
         self._file.dirty.add(key)
         self._commits += 1
@@ -203,6 +207,8 @@ class ConsumerOffsets:
             for key in [key for key in table if matches(*_split(key))]:
                 del table[key]
                 self._file.dirty.add(key)
+                if table is self._table:
+                    self.set_back(*_split(key), -1)
 
 
 def _split(key: str) -> tuple[str, str]:

@@ -27,6 +27,7 @@ class PeriodicFile:
         self._copy = copy
         self._file = TableFile(path, name)
         self._writing = threading.Lock()
+        self._saving = asyncio.Lock()
 
     def start_with(self, keys: Iterable[str]) -> None:
         """The table was read from the file, and has these entries."""
@@ -40,15 +41,16 @@ class PeriodicFile:
             self.dirty.clear()
 
     async def save(self, version: DataVersion | None = None) -> None:
-        """The same in a thread, with the entries as they are now."""
-        if not self.dirty:
-            return
-        dirty, self.dirty = self.dirty, set()
-        try:
-            await asyncio.to_thread(self._write, self._copy(dirty), version)
-        except BaseException:
-            self.dirty |= dirty
-            raise
+        """The same in a thread, with the entries as they are now. When it returns, no save is under way."""
+        async with self._saving:
+            if not self.dirty:
+                return
+            dirty, self.dirty = self.dirty, set()
+            try:
+                await asyncio.to_thread(self._write, self._copy(dirty), version)
+            except BaseException:
+                self.dirty |= dirty
+                raise
 
     def _write(self, entries: Mapping[str, Any], version: DataVersion | None) -> None:
         # A cancelled `save` leaves its thread writing: whoever comes later waits for it, and thereby has the last word.

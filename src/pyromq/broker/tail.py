@@ -17,6 +17,7 @@ import msgspec
 from pyromq import durable
 from pyromq.broker.durability import Durability
 from pyromq.broker.parked import parked_at, read_parked
+from pyromq.broker.pop.positions import PoppedPositions
 from pyromq.protocol import names
 from pyromq.protocol.bodies import DelayOffsetTable
 from pyromq.store import MessageStore
@@ -56,19 +57,19 @@ class LogPosition:
     async def save(self, store: MessageStore, durability: Durability, *saves: Callable[[], Awaitable[None]]) -> None:
         """Save everything, and then that it is saved up to where the log ended before. Raises OSError."""
         end = store.max_physical_offset
-        if end == self._saved:
+        if end == self._saved or not await durability.reached(end):
             return
         for save in saves:
             await save()
-        if await durability.reached(end):
-            await asyncio.to_thread(self.persist, end)
+        await asyncio.to_thread(self.persist, end)
 
 
 class Tail:
     """What the end of the log says. Empty when there is no telling where it begins."""
 
-    def __init__(self, store: MessageStore, start: int | None) -> None:
+    def __init__(self, store: MessageStore, start: int | None, revive_topic: str) -> None:
         self._store = store
+        self.popped = PoppedPositions(store, revive_topic)
         self.levels: dict[int, int] = {}
         """Delay level → the offset behind the last message that was delivered."""
         self.timed: set[int] = set()
@@ -83,11 +84,11 @@ class Tail:
             log.info("%d records from %d on say what was delivered since positions were saved", count, start)
 
     @classmethod
-    def read(cls, store: MessageStore, position: LogPosition, *, follows: bool) -> Self:
+    def read(cls, store: MessageStore, position: LogPosition, revive_topic: str, *, follows: bool) -> Self:
         """What the log says beyond a saved position; nothing to a slave, whose positions are its master's."""
         if follows:
             position.forget()
-        return cls(store, None if follows else position.load())
+        return cls(store, None if follows else position.load(), revive_topic)
 
     def delay_offsets(self) -> DelayOffsetTable:
         """How far the levels are, as a table."""
@@ -95,7 +96,8 @@ class Tail:
 
     def _learn(self, record: LogRecord) -> None:
         origin = parked_at(record.origin)
-        if not 0 <= origin < record.offset:
+        if origin < 0:
+            self.popped.learn(record)
             return
         found = read_parked(self._store, origin, None)
         if found is None:

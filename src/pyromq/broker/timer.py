@@ -113,6 +113,7 @@ class TimerDelivery:
         self._barrier: int | None = None
         self._enter_next = False
         self._saved_at = 0
+        self._saving = asyncio.Lock()
         self._entered = Rate(clock)
         self._left = Rate(clock)
         self._pace = Paced(self.step)
@@ -154,7 +155,14 @@ class TimerDelivery:
             self.counts.persist(self.counts.table())
 
     async def save(self) -> None:
-        """Save how far it got, once what was delivered is on disk. Without any change, only now and then."""
+        """Save how far it got, once what was delivered is on disk. Without any change, only now and then.
+
+        When it returns, no save is under way.
+        """
+        async with self._saving:
+            await self._save()
+
+    async def _save(self) -> None:
         files, now = self._files, self._clock()
         idle = not files.wheel.changed and self.queue_offset == files.checkpoint.queue_offset
         if idle and now - self._saved_at < IDLE_SAVE_MS:

@@ -53,7 +53,7 @@ class Waiting:
         self.counts.load()
         self.timer = TimerDelivery(config, self.store, durability, self.files, self.counts, clock, self._note)
         self.position = LogPosition(root / "config" / "logPosition.json")
-        tail = Tail.read(self.store, self.position, follows=False)
+        tail = self.tail = Tail.read(self.store, self.position, names.revive_topic("DefaultCluster"), follows=False)
         self.timer.done = tail.timed
         self.offsets.raise_to(
             tail.delay_offsets(), lambda level: self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)

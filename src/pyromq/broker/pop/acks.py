@@ -186,9 +186,7 @@ class Acks:
         """Note that messages are done; returns what was written for that. Raises Refused."""
         handle = place.handle
         if handle.ordered:
-            for offset in offsets:
-                self._done_in_order(place, offset)
-            return None
+            return self._done_ordered(place, offsets)
         self._stats.add(Stat.GROUP_ACK_NUMS, f"{place.topic}@{place.group}", len(offsets))
         key = place.topic, place.group, place.queue_id, handle.start_offset, handle.pop_time, handle.broker_name
         unknown = [offset for offset in offsets if not self._buffer.acknowledge(key, offset)]
@@ -198,6 +196,18 @@ class Acks:
         if not result.stored:
             raise refusal(result)
         return result
+
+    def _done_ordered(self, place: _Place, offsets: list[int]) -> PutResult | None:
+        """Ordered pops are kept in memory and saved now and then: how far they got goes into the log, too."""
+        key = place.group, place.topic, place.queue_id
+        before = self._offsets.get(*key)
+        for offset in offsets:
+            self._done_in_order(place, offset)
+        after = self._offsets.get(*key)
+        if after is None or after == before:
+            return None
+        result = self._log.reached(place.topic, place.group, place.queue_id, after)
+        return result if result.stored else None
 
     def _done_in_order(self, place: _Place, offset: int) -> None:
         topic, group, queue_id = place.topic, place.group, place.queue_id

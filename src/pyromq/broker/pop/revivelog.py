@@ -22,6 +22,8 @@ from pyromq.store import MessageStore, PutMessage, PutResult
 CHECKPOINT: Final = "ck"
 ACK: Final = "ack"
 BATCH_ACK: Final = "bAck"
+POSITION: Final = "pos"
+"""Not Apache's, which passes over tags that it does not know."""
 EARLIER_MS: Final = 1_000
 """How long before it is due a checkpoint arrives."""
 MAX_MESSAGES: Final = 32
@@ -95,6 +97,18 @@ class AckRecord(Body):
         return _encode(self)
 
 
+class Position(Body):
+    """How far a group is in a queue for certain; -1: what was popped so far no longer says so."""
+
+    group: str = field(default="", name="c")
+    offset: Long = field(default=-1, name="o")
+    queue_id: Int = field(default=0, name="q")
+    topic: str = field(default="", name="t")
+
+    def encode(self) -> bytes:
+        return _encode(self)
+
+
 class ReviveLog:
     """Writes records. Whether they were stored, and are safe, is in the result; nothing is raised."""
 
@@ -110,11 +124,18 @@ class ReviveLog:
         self._store = store
         self._clock = clock
         self._put_message = put
+        self._noted: dict[tuple[str, str], set[int]] = {}
+        """Topic and group → queues whose positions a start would find in the log."""
+
+    def noted(self, topic: str, group: str, *queue_ids: int) -> None:
+        """The log has positions of a group in these queues."""
+        self._noted.setdefault((topic, group), set()).update(queue_ids)
 
     def note(self, checkpoint: Checkpoint, revive_queue: int) -> PutResult:
         """Write a checkpoint."""
         ck = checkpoint
         key = f"{ck.topic}@{ck.queue_id}@{ck.start_offset}@{ck.group}@{ck.pop_time}@{ck.broker_name}@{CHECKPOINT}"
+        self.noted(ck.topic, ck.group, ck.queue_id)
         return self._put(CHECKPOINT, key, ck.encode(), revive_queue, ck.due - EARLIER_MS)
 
     def acknowledge(self, handle: PopHandle, topic: str, group: str, offsets: Sequence[int]) -> PutResult:
@@ -135,13 +156,31 @@ class ReviveLog:
         key = f"{topic}@{handle.queue_id}@{record.acked_offset}@{group}@{handle.pop_time}@{handle.broker_name}@{ACK}"
         return self._put(tag, key, record.encode(), handle.revive_queue, handle.due)
 
-    def _put(self, tag: str, key: str, body: bytes, revive_queue: int, deliver_at: int) -> PutResult:
-        properties = {
-            Property.TAGS: tag,
-            Property.UNIQ_KEY: key,
-            Property.TIMER_DELIVER_MS: str(deliver_at),
-            Property.WAIT: "true",
-        }
+    def reached(self, topic: str, group: str, queue_id: int, offset: int) -> PutResult:
+        """Write that a group is so far, for a start that reads the end of the log."""
+        self.noted(topic, group, queue_id)
+        return self._place(topic, group, queue_id, offset)
+
+    def void(self, topic: str, group: str, queue_id: int) -> None:
+        """Write that what a group popped of a queue, or (-1) of all queues, no longer says where it is; if it popped.
+
+        Should the store refuse that, a start within the next seconds may undo what was done by hand.
+        """
+        queues = self._noted.get((topic, group), set())
+        for each in list(queues) if queue_id < 0 else queues & {queue_id}:
+            queues.discard(each)
+            self._place(topic, group, each, -1)
+        if not queues:
+            self._noted.pop((topic, group), None)
+
+    def _place(self, topic: str, group: str, queue_id: int, offset: int) -> PutResult:
+        position = Position(group=group, offset=offset, queue_id=queue_id, topic=topic)
+        return self._put(POSITION, f"{topic}@{queue_id}@{offset}@{group}@{POSITION}", position.encode(), 0)
+
+    def _put(self, tag: str, key: str, body: bytes, revive_queue: int, deliver_at: int | None = None) -> PutResult:
+        properties = {Property.TAGS: tag, Property.UNIQ_KEY: key, Property.WAIT: "true"}
+        if deliver_at is not None:
+            properties[Property.TIMER_DELIVER_MS] = str(deliver_at)
         return (self._put_message or self._store.put)(
             PutMessage(
                 self.topic,

@@ -46,7 +46,7 @@ class PopParts:
             )
             for _ in range(2)
         )
-        log = ReviveLog(config, store, clock, broker.put_onward)
+        log = self.log = ReviveLog(config, store, clock, broker.put_onward)
         self.buffer = PopBuffer(config, log, offsets, lambda: store.flushed_offset, clock)
         order = QueueOrder(config, topics, random.Random())
         gathering = Gathering(config, store, offsets, self.buffer, batches)
@@ -91,6 +91,10 @@ class PopParts:
         """What was timed from then on may be in memory only."""
         due = self.revive.oldest_due
         return None if due is None else due - HELD_MARGIN_MS
+
+    def settle(self) -> None:
+        """Move offsets to what is on disk by now."""
+        self.buffer.step()
 
     def wake_revival(self) -> None:
         """What was refused may be taken now."""
@@ -141,6 +145,10 @@ class PopParts:
 def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> PopParts:
     """Start all of it; `undo` gets how to stop it."""
     parts = PopParts(broker, timer)
+    if broker.config.broker_role is not BrokerRole.SLAVE:
+        topics, groups = broker.topics, broker.groups
+        broker.tail.popped.take_up(broker.offsets, parts.log, lambda topic, group: topic in topics and group in groups)
+        broker.offsets.set_back = parts.log.void
     for park in (parts.park, parts.questions):
         broker.store.add_listener(park.heard, park.topics)
     broker.followers[parts.revive_topic] = parts.revivable

@@ -240,7 +240,8 @@ def test_pops_go_on_behind_unacknowledged_messages_after_a_crash(
     again.close()
 
 
-def test_what_was_popped_and_not_noted_is_given_out_again_after_a_crash(world: PopWorld, tmp_path: Path) -> None:
+def test_what_was_popped_and_not_noted_is_given_out_again_after_a_crash(tmp_path: Path, clock: FakeClock) -> None:
+    world = PopWorld(tmp_path / "first", clock, enable_pop_buffer_merge=True)
     world.send("a", "b")
     world.save()
     world.pop(count=1)

@@ -86,6 +86,11 @@ class PopWorld:
         self.batches.load()
         self.stats = BrokerStats(clock)
         self.log = ReviveLog(config, store, clock)
+        topics, groups = self.topics, self.groups
+        self.waiting.tail.popped.take_up(
+            self.offsets, self.log, lambda topic, group: topic in topics and group in groups
+        )
+        self.offsets.set_back = self.log.void
         self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.flushed_offset, clock)
         gathering = Gathering(config, store, self.offsets, self.buffer, self.batches)
         order = QueueOrder(config, self.topics, random.Random(1))
@@ -191,9 +196,9 @@ class PopWorld:
 
     def save(self) -> None:
         """What the broker saves every few seconds."""
-        self.waiting.save()
         self.offsets.persist()
         self.batches.persist()
+        self.waiting.save()
 
     def crash(self, target: Path) -> "PopWorld":
         """A broker that starts on the files as they are, as if this one had been killed."""

@@ -3,6 +3,7 @@
 Invariant: at any instant either the file or its `.bak` holds a complete text, whatever kills the process.
 """
 
+import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -51,6 +52,9 @@ def read_config(path: Path, decode: Callable[[bytes], T]) -> T | None:
             continue
         if candidate != path:
             log.warning("%s is missing or damaged: using its backup %s", path, candidate.name)
+            # Out of the way, and kept for who can read it: the next save would put it in the place of the backup.
+            with contextlib.suppress(FileNotFoundError):
+                path.replace(path.with_name(f"{path.name}.damaged"))
         return value
     if failures:
         raise DamagedFileError(

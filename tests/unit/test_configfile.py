@@ -59,6 +59,12 @@ def test_the_backup_steps_in_with_a_warning(path: Path, damage: bytes | None, ca
     with caplog.at_level(logging.WARNING):
         assert read_config(path, decode) == [1]
     assert backup_of(path).name in caplog.text
+    # What is damaged must not take the place of the backup with the next save.
+    assert not path.exists()
+    if damage is not None:
+        assert path.with_name("table.json.damaged").read_bytes() == damage
+    write_config(path, b"[3]")
+    assert (read_config(path, decode), backup_of(path).read_bytes()) == ([3], b"[1]")
 
 
 @pytest.mark.parametrize("damage", [b"", b"{"])

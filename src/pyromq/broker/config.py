@@ -91,6 +91,12 @@ class TopicSettings(Settings):
     enable_mixed_message_type: bool = option(False, "Accept the topic attribute message.type=MIXED.")
     max_topics: int = option(50_000, "Bound on the number of topics.", minimum=16)
     max_groups: int = option(50_000, "Bound on the number of consumer groups.", minimum=16)
+    max_new_topics_per_user: int = option(
+        25_000, "Topics that one user, or else one address, may create by sending, at once and in an hour.", minimum=1
+    )
+    max_new_groups_per_user: int = option(
+        25_000, "The same of consumer groups that are created when they are first used.", minimum=1
+    )
 
 
 @settings

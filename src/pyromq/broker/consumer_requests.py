@@ -7,6 +7,7 @@ from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.groups import Groups
 from pyromq.broker.heartbeats import Heartbeats
 from pyromq.broker.locks import QueueLocks
+from pyromq.broker.newnames import party_of
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.topics import MAX_QUEUES, Topics
 from pyromq.protocol.bodies import ConsumerList, LockBatchRequest, LockBatchResponse, UnlockBatchRequest
@@ -75,9 +76,10 @@ class ConsumerRequests:
             raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
         return request.reply(header=QueryConsumerOffsetResponseHeader(offset=offset))
 
-    def _update_offset(self, request: Command, _connection: Connection) -> Command:
+    def _update_offset(self, request: Command, connection: Connection) -> Command:
         header = request.header(UpdateConsumerOffsetHeader)
-        self._groups.require(header.consumer_group)
+        if header.consumer_group not in self._groups:
+            self._groups.require(header.consumer_group, party_of(self._config, request, connection))
         if header.topic not in self._topics:
             raise topic_not_exist(header.topic)
         # Not compared with the topic's own queues: those may have been taken away with messages still in them.

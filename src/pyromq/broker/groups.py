@@ -11,6 +11,7 @@ import msgspec
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, group_not_exist
+from pyromq.broker.newnames import NewNames
 from pyromq.broker.savedtable import SAVED, Save, SavedTable
 from pyromq.broker.tablefile import Changes, TableFile
 from pyromq.configfile import read_config
@@ -51,6 +52,7 @@ class Groups:
             clock,
             version=DataVersion(timestamp=clock()),
         )
+        self.newcomers = NewNames("groups", "maxNewGroupsPerUser", config.max_new_groups_per_user, clock)
         self.refused = 0
         """How often the bound was met."""
 
@@ -84,8 +86,8 @@ class Groups:
     def __len__(self) -> int:
         return len(self._table)
 
-    def use(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration, made on first use when that is allowed; None otherwise.
+    def use(self, group: str, party: str = "") -> SubscriptionGroupConfig | None:
+        """The group's configuration, made on first use by a party when that is allowed; None otherwise.
 
         Raises Refused at the bound, and Unsaved until a new one is on disk.
         """
@@ -99,15 +101,16 @@ class Groups:
             names.check_group(group, longest=names.MAX_GROUP_OF_OLD_CLIENTS - len(names.RETRY_PREFIX))
         except ValidationError:
             return None
-        save = self.saved.pending(_TABLE, group)
-        if save is None or self.saved.planned(_TABLE, group) is None:
-            save = self.put(SubscriptionGroupConfig(group_name=group))
-        save.check()
+        if self.saved.planned(_TABLE, group) is None:
+            self.newcomers.take(party)
+            self.put(SubscriptionGroupConfig(group_name=group)).check()
+        else:
+            (self.saved.pending(_TABLE, group) or SAVED).check()
         return self._table[group]
 
-    def require(self, group: str) -> SubscriptionGroupConfig:
+    def require(self, group: str, party: str = "") -> SubscriptionGroupConfig:
         """`use`, or Refused."""
-        known = self._table.get(group) or self.use(group)
+        known = self._table.get(group) or self.use(group, party)
         if known is None:
             raise group_not_exist(group)
         return known

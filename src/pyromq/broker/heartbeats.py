@@ -4,8 +4,11 @@ Members of a group are told about each other's comings and goings, so that they 
 about topics they subscribed to before those existed.
 """
 
+import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
 
 from pyromq.broker.clients import Client, ConsumerGroup, Consumers, Producers
 from pyromq.broker.config import BrokerConfig
@@ -13,7 +16,8 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
 from pyromq.broker.rights import ClientIds, Rights
-from pyromq.broker.savedtable import Unsaved
+from pyromq.broker.savedtable import Save, Unsaved
+from pyromq.broker.serving import answer as refusal
 from pyromq.broker.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
@@ -25,9 +29,12 @@ from pyromq.protocol.headers import (
     NotifyConsumerIdsChangedHeader,
     UnregisterClientHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting import Connection, Handler, Outcome
 
 log = logging.getLogger(__name__)
+
+SLICE = 64
+"""Groups of a heartbeat that are taken at once; a few milliseconds."""
 
 
 class Heartbeats:
@@ -80,29 +87,66 @@ class Heartbeats:
             log.info("closing %s, which sent no heartbeat for %d ms", connection.peer, timeout)
             connection.close("no heartbeat")
 
-    def _heartbeat(self, request: Command, connection: Connection) -> Command:
+    def _heartbeat(self, request: Command, connection: Connection) -> Outcome:
         data = HeartbeatData.of_request(request.body)
         self.client_ids.claim(data.client_id, self._rights.user_of(request), connection)
+        if len(data.consumer_data_set) + len(data.producer_data_set) > SLICE:
+            return self._in_slices(data, request, connection)
+        return _answer(request, changed=self._take(data, request, connection))
+
+    async def _in_slices(self, data: HeartbeatData, request: Command, connection: Connection) -> Command:
+        """Take a large heartbeat a few groups at a time, so that others get their turns."""
+        parts = list(_parts(data))
         changed = data.heartbeat_fingerprint == 0
         failure: PyroMQError | None = None
+        while parts and connection.is_open:
+            unsaved: dict[Save, list[HeartbeatData]] = {}
+            for part in parts:
+                try:
+                    changed |= self._take(part, request, connection)
+                except Unsaved as error:
+                    unsaved.setdefault(error.save, []).append(part)
+                except PyroMQError as error:
+                    failure = error
+                await asyncio.sleep(0)
+                if not connection.is_open:
+                    break  # nobody is there any more to be counted in
+            parts = []
+            for save, waiting in unsaved.items():
+                try:
+                    await save
+                    parts += waiting
+                except Refused as refused:
+                    failure = refused
+        if isinstance(failure, Refused):
+            return refusal(request, failure)
+        if failure is not None:
+            raise failure
+        return _answer(request, changed=changed)
+
+    def _take(self, data: HeartbeatData, request: Command, connection: Connection) -> bool:
+        """Enter the client in its groups; whether the broker remembered other subscriptions than it did."""
+        changed = data.heartbeat_fingerprint == 0
+        failure: PyroMQError | None = None
+        client = self._client(data, request, connection)
         for consumer in data.consumer_data_set:
             try:
-                changed |= self._register_consumer(data, consumer, self._client(data, request, connection))
+                changed |= self._register_consumer(data, consumer, client)
             except PyroMQError as error:
                 # What is being saved comes first: the heartbeat is taken again then, and fails again.
                 failure = failure if isinstance(failure, Unsaved) else error
         for producer in data.producer_data_set:
             try:
                 names.check_group(producer.group_name, longest=names.MAX_GROUP_OF_OLD_CLIENTS)
-                self._register_producer(producer.group_name, self._client(data, request, connection))
+                self._register_producer(producer.group_name, client)
             except PyroMQError as error:
                 failure = failure if isinstance(failure, Unsaved) else error
         if failure is not None:
             raise failure  # only now: one bad group must not cost a client the others
-        return request.reply(header=HeartBeatResponseHeader(supports_heart_beat_v2=True, subscription_changed=changed))
+        return changed
 
     def _register_consumer(self, data: HeartbeatData, consumer: ConsumerData, client: Client) -> bool:
-        group = self._groups.use(consumer.group_name)
+        group = self._groups.use(consumer.group_name, client.party)
         if group is None:
             log.warning("heartbeat of unknown group %s from %s ignored", consumer.group_name, client.client_id)
             return False
@@ -181,3 +225,18 @@ class Heartbeats:
         header = NotifyConsumerIdsChangedHeader(consumer_group=group.name)
         for connection in group.members:
             connection.send(Command.request(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, oneway=True))
+
+
+def _parts(data: HeartbeatData) -> Iterator[HeartbeatData]:
+    """The same heartbeat with a few of its groups at a time."""
+    consumers, producers = data.consumer_data_set, data.producer_data_set
+    for start in range(0, max(len(consumers), len(producers)), SLICE):
+        yield msgspec.structs.replace(
+            data,
+            consumer_data_set=consumers[start : start + SLICE],
+            producer_data_set=producers[start : start + SLICE],
+        )
+
+
+def _answer(request: Command, *, changed: bool) -> Command:
+    return request.reply(header=HeartBeatResponseHeader(supports_heart_beat_v2=True, subscription_changed=changed))

@@ -103,6 +103,7 @@ class BrokerMetrics(Collector):
         yield from self._storage()
         yield from self._damage()
         yield from self._replication()
+        yield from self._tables()
         yield from self._transport()
 
     def _gauge(self, name: str, doc: str, value: float) -> GaugeMetricFamily:
@@ -325,6 +326,25 @@ class BrokerMetrics(Collector):
             ended.add_metric((*self._node, outcome.name.lower()), count)
         yield ended
 
+    def _tables(self) -> Iterator[Metric]:
+        broker = self._broker
+        labels = (*_NODE, "table", "result")
+        saves = CounterMetricFamily(
+            "pyromq_table_saves", "Saves of tables; a failed one changed nothing.", labels=labels
+        )
+        for table, saved in (
+            ("topics", broker.topics.saved),
+            ("groups", broker.groups.saved),
+            ("request_modes", broker.request_modes.saved),
+        ):
+            saves.add_metric((*self._node, table, "saved"), saved.saves)
+            saves.add_metric((*self._node, table, "failed"), saved.failures)
+        yield saves
+        directory = broker.gate.directory if broker.gate is not None else None
+        if directory is not None:
+            doc = "Whether files of users and rules changed and cannot be read; what was known before holds."
+            yield self._gauge("pyromq_access_files_damaged", doc, bool(directory.trouble))
+
     def _transport(self) -> Iterator[Metric]:
         broker = self._broker
         stats = broker.server.stats
@@ -346,6 +366,8 @@ class BrokerMetrics(Collector):
             ("held_pops", broker.pop.park.refused + broker.pop.questions.refused),
             ("topics", broker.topics.refused),
             ("groups", broker.groups.refused),
+            ("new_topics", broker.topics.newcomers.refused),
+            ("new_groups", broker.groups.newcomers.refused),
             ("producer_groups", broker.producers.refused),
             ("queue_locks", broker.locks.refused),
             ("subscriptions", broker.consumers.text.refused),

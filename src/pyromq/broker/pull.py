@@ -16,6 +16,7 @@ from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.filters import Filter, Filters
 from pyromq.broker.groups import Groups
 from pyromq.broker.longpoll import ParkedPull, PullPark
+from pyromq.broker.newnames import party_of
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.stats import BrokerStats, Stat
 from pyromq.broker.topics import Topics
@@ -260,7 +261,9 @@ class Puller:
             raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
         if request.code == _LITE_PULL and not config.lite_pull_message_enable:
             raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
-        group = self._groups.require(header.consumer_group)
+        group = self._groups.get(header.consumer_group)
+        if group is None:
+            group = self._groups.require(header.consumer_group, party_of(config, request, connection))
         if not group.consume_enable:
             raise forbidden(2, f"subscription group no permission, {header.consumer_group}: consumeEnable is false")
         topic = self._topics.get(header.topic)

@@ -15,6 +15,7 @@ from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
 from pyromq.broker.groups import Groups
 from pyromq.broker.locks import QueueLocks
+from pyromq.broker.newnames import party_of
 from pyromq.broker.parked import copy_of, read_parked
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.stats import BrokerStats, Stat
@@ -81,12 +82,12 @@ class Retries:
         message.properties = _encoded(message.property_map)
         self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{name}")
 
-    def _send_back(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
+    def _send_back(self, request: Command, connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ConsumerSendMsgBackHeader)
         escape = self.way_out()
         if self._config.broker_role is BrokerRole.SLAVE and escape is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
-        group = self._groups.require(header.group)
+        group = self._groups.require(header.group, party_of(self._config, request, connection))
         if escape is not None:
             message, _ = self._again(request, header, group, 0)
             return asyncio.get_running_loop().create_task(_send_away(request, message, escape))

@@ -14,6 +14,7 @@ from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.newnames import party_of
 from pyromq.broker.serving import answer as refused
 from pyromq.broker.stats import BrokerStats
 from pyromq.broker.topics import Topics
@@ -111,7 +112,7 @@ class Sender:
     ) -> Answer | Deferred:
         started = self._clock()
         header = request.header(header_class)
-        topic = self.check(header, started)
+        topic = self.check(header, request, connection, started)
         message = self.message(header, request, topic, connection)
         queue_id, properties = message.queue_id, message.property_map or {}
         if header.batch or request.code == _BATCH:
@@ -144,7 +145,10 @@ class Sender:
         started = self._clock()
         try:
             headers = [request.header(header_class) for request in requests]
-            topics = [self.check(header, started) for header in headers]
+            topics = [
+                self.check(header, request, connection, started)
+                for header, request in zip(headers, requests, strict=True)
+            ]
             messages = [
                 self.message(header, request, topic, connection)
                 for header, request, topic in zip(headers, requests, topics, strict=True)
@@ -226,8 +230,11 @@ class Sender:
         except (ValueError, ValidationError):
             return None  # the message is stored all the same
 
-    def check(self, header: SendMessageHeader, now: int) -> TopicConfig:
-        """The topic that a message may be stored in, made if it has to be. Raises Refused or ValidationError."""
+    def check(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> TopicConfig:
+        """The topic that a message may be stored in, made if it has to be.
+
+        Raises Refused or ValidationError, and Unsaved until a new topic is on disk.
+        """
         config = self._config
         if config.broker_role is _SLAVE:
             if config.enable_slave_acting_master:  # clients may take it for a master
@@ -247,7 +254,7 @@ class Sender:
         topic = self._topics.get(header.topic)
         if topic is None:
             names.check_topic(header.topic)
-            topic = self._create(header)
+            topic = self._create(header, party_of(config, request, connection))
         if header.topic in names.FORBIDDEN_TOPICS:
             names.check_sendable(header.topic)
         if topic.order and not perm.is_writable(config.broker_permission):
@@ -273,13 +280,13 @@ class Sender:
         for topic, stored in sizes.items():
             self._stats.add_put(topic, self._config.broker_cluster_name, len(stored), sum(stored), len(stored))
 
-    def _create(self, header: SendMessageHeader) -> TopicConfig:
+    def _create(self, header: SendMessageHeader, party: str) -> TopicConfig:
         unit = bool(header.unit_mode)
         topic = self._topics.create_on_send(
-            header.topic, header.default_topic, header.default_topic_queue_nums, unit=unit
+            header.topic, header.default_topic, header.default_topic_queue_nums, unit=unit, party=party
         )
         if topic is None and names.is_retry_topic(header.topic):
-            topic = self._topics.ensure(header.topic, 1, unit=unit)
+            topic = self._topics.ensure(header.topic, 1, unit=unit, party=party)
         if topic is None:
             raise topic_not_exist(header.topic)
         return topic

@@ -13,6 +13,7 @@ import msgspec
 from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
+from pyromq.broker.newnames import NewNames
 from pyromq.broker.savedtable import SAVED, Save, SavedTable
 from pyromq.broker.tablefile import TableFile
 from pyromq.configfile import read_config
@@ -78,6 +79,7 @@ class Topics:
         )
         self._own = {config.broker_name, config.broker_cluster_name, names.reply_topic(config.broker_cluster_name)}
         self.changed = changed
+        self.newcomers = NewNames("topics", "maxNewTopicsPerUser", config.max_new_topics_per_user, clock)
         self.refused = 0
         """How often the bound was met."""
         self.assumed = False
@@ -118,7 +120,9 @@ class Topics:
         chosen = self._table if only is None else {topic.topic_name: topic for topic in only}
         return TopicConfigTable(topic_config_table=dict(chosen), data_version=self.version)
 
-    def create_on_send(self, topic: str, template: str, queues: int, *, unit: bool = False) -> TopicConfig | None:
+    def create_on_send(
+        self, topic: str, template: str, queues: int, *, unit: bool = False, party: str = ""
+    ) -> TopicConfig | None:
         """Make the topic that a producer sent to, by the template it named; None when that is not allowed.
 
         Raises Unsaved until it is on disk.
@@ -140,9 +144,11 @@ class Topics:
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=UNIT_FLAG if unit else 0,
         )
-        return self._make(created)
+        return self._make(created, party)
 
-    def ensure(self, topic: str, queues: int, *, permission: int = perm.READ_WRITE, unit: bool = False) -> TopicConfig:
+    def ensure(
+        self, topic: str, queues: int, *, permission: int = perm.READ_WRITE, unit: bool = False, party: str = ""
+    ) -> TopicConfig:
         """The topic, made with this many queues when it is missing: retry, dead-letter and other inner topics.
 
         Raises Unsaved until it is on disk.
@@ -151,7 +157,7 @@ class Topics:
         if known is None:
             made = _topic(topic, queues, permission)
             made.topic_sys_flag = UNIT_SUB_FLAG if unit else 0
-            known = self._make(made)
+            known = self._make(made, party)
         return known
 
     def assume(self, topic: str, queues: int) -> None:
@@ -206,12 +212,13 @@ class Topics:
         """A new data version without another change, so that name servers take the registration again."""
         return self.saved.stage({})
 
-    def _make(self, topic: TopicConfig) -> TopicConfig:
-        """Have a missing topic saved, unless it is on its way. Raises Unsaved until it is there."""
-        save = self.saved.pending(_TABLE, topic.topic_name)
-        if save is None or self.saved.planned(_TABLE, topic.topic_name) is None:
-            save = self.put(topic)
-        save.check()
+    def _make(self, topic: TopicConfig, party: str) -> TopicConfig:
+        """Have a missing topic saved for a party, unless it is on its way. Raises Unsaved until it is there."""
+        if self.saved.planned(_TABLE, topic.topic_name) is None:
+            self.newcomers.take(party)
+            self.put(topic).check()
+        else:
+            (self.saved.pending(_TABLE, topic.topic_name) or SAVED).check()
         return self._table[topic.topic_name]
 
     def _all_known(self) -> None:

@@ -291,3 +291,26 @@ def test_a_save_of_offsets_encodes_only_those_that_moved(tmp_path: Path, monkeyp
     again = ConsumerOffsets(tmp_path / "consumerOffset.json", FakeClock())
     again.load()
     assert again.table() == offsets.table()
+
+
+def test_one_party_cannot_take_the_room_of_all(tmp_path: Path) -> None:
+    config, clock = BrokerConfig(store_path_root_dir=tmp_path, max_new_topics_per_user=2), FakeClock()
+    config.max_new_groups_per_user = 1
+    topics, groups = Topics(config, clock), Groups(config, clock)
+    topics.load()
+    groups.load()
+    for name in ("a", "b", "a"):
+        assert topics.create_on_send(name, "TBW102", 4, party="eve") is not None
+    with pytest.raises(Refused, match=r"^eve had 2 topics .* maxNewTopicsPerUser"):
+        topics.create_on_send("c", "TBW102", 4, party="eve")
+    with pytest.raises(Refused, match="maxNewTopicsPerUser"):
+        topics.ensure("c", 1, party="eve")
+    assert topics.create_on_send("c", "TBW102", 4, party="bob") is not None
+    topics.ensure("%RETRY%g", 1)
+    topics.put(TopicConfig(topic_name="d")).check()
+    assert groups.use("g", "eve") is not None
+    with pytest.raises(Refused, match="maxNewGroupsPerUser"):
+        groups.require("h", "eve")
+    clock.forward(3_600_000)
+    assert topics.create_on_send("e", "TBW102", 4, party="eve") is not None
+    assert (topics.newcomers.refused, groups.newcomers.refused) == (2, 1)

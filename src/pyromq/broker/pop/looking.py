@@ -7,6 +7,7 @@ from functools import partial
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.filters import PASS_ALL
 from pyromq.broker.groups import Groups
+from pyromq.broker.newnames import party_of
 from pyromq.broker.pop.gathering import FROM_OLDEST, Gathering, Wish
 from pyromq.broker.pop.longpoll import HeldPop, PopPark, WaitKey
 from pyromq.broker.pop.popping import QueueOrder, check_group, check_queue, check_readable, hold_until
@@ -80,7 +81,7 @@ class Looking:
 
     def _notification(self, request: Command, connection: Connection) -> Command | None:
         header = request.header(NotificationHeader)
-        self._check(header.topic, header.consumer_group, header.queue_id)
+        self._check(request, connection, header.topic, header.consumer_group, header.queue_id)
         wish = Wish(
             header.topic, header.consumer_group, 0, FROM_OLDEST, PASS_ALL, bool(header.order), header.attempt_id
         )
@@ -116,9 +117,9 @@ class Looking:
         if outcome is not None:
             question.connection.send(outcome)
 
-    def _peek(self, request: Command, _connection: Connection) -> Answer:
+    def _peek(self, request: Command, connection: Connection) -> Answer:
         header = request.header(PeekMessageHeader)
-        self._check(header.topic, header.consumer_group, header.queue_id)
+        self._check(request, connection, header.topic, header.consumer_group, header.queue_id)
         chunks: list[memoryview] = []
         count = size = rest = 0
         for topic, queue_id in self._order(header.topic, header.consumer_group, header.queue_id):
@@ -140,13 +141,13 @@ class Looking:
         reply = request.reply(ResponseCode.SUCCESS, answer, remark=GetStatus.FOUND.name)
         return [encode_head(reply, size), *chunks]
 
-    def _polling_info(self, request: Command, _connection: Connection) -> Command:
+    def _polling_info(self, request: Command, connection: Connection) -> Command:
         header = request.header(PollingInfoHeader)
-        self._check(header.topic, header.consumer_group, header.queue_id)
+        self._check(request, connection, header.topic, header.consumer_group, header.queue_id)
         held = self._pops.held((header.topic, header.consumer_group, header.queue_id))
         return request.reply(header=PollingInfoResponseHeader(polling_num=held))
 
-    def _check(self, topic: str, group: str, queue_id: int) -> None:
+    def _check(self, request: Command, connection: Connection, topic: str, group: str, queue_id: int) -> None:
         check_readable(self._config)
         check_queue(self._topics, topic, queue_id, code=ResponseCode.INVALID_PARAMETER)
-        check_group(self._groups, group)
+        check_group(self._groups, group, party_of(self._config, request, connection))

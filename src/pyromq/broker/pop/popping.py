@@ -11,6 +11,7 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.filters import Filters
 from pyromq.broker.groups import Groups
+from pyromq.broker.newnames import party_of
 from pyromq.broker.pop.gathering import Gathering, Harvest, Wish
 from pyromq.broker.pop.longpoll import HeldPop, PopPark, WaitKey
 from pyromq.broker.pop.revivelog import MAX_MESSAGES
@@ -55,9 +56,9 @@ def check_queue(topics: Topics, name: str, queue_id: int, *, code: ResponseCode)
     return topic.read_queue_nums
 
 
-def check_group(groups: Groups, name: str) -> None:
-    """Raises Refused for a group that may not consume."""
-    if not groups.require(name).consume_enable:
+def check_group(groups: Groups, name: str, party: str) -> None:
+    """Raises Refused for a group that may not consume, and Unsaved for one that is created for the party."""
+    if not groups.require(name, party).consume_enable:
         raise Refused(ResponseCode.NO_PERMISSION, f"subscription group no permission, {name}: consumeEnable is false")
 
 
@@ -243,7 +244,7 @@ class Popping:
                 f"{config.timer_max_delay_sec} s",
             )
         check_queue(self._topics, header.topic, header.queue_id, code=ResponseCode.INVALID_PARAMETER)
-        check_group(self._groups, header.consumer_group)
+        check_group(self._groups, header.consumer_group, party_of(config, request, connection))
         wish = Wish(
             header.topic,
             header.consumer_group,

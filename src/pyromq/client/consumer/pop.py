@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 FLOW_DELAY = 0.050
 PAUSED_DELAY = 1.0
 ERROR_DELAY = 1.0
+GIVE_BACK_DELAY = 1.0
 
 RETRY_STEPS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """Seconds until a failed message comes again, by how often it failed."""
@@ -192,7 +193,7 @@ class PopConsumption:
         verdict: Verdict | None,
     ) -> None:
         if verdict is None:
-            popped.waiting -= len(batch)
+            self._spawn(self._give_back(popped, batch))
             return
         count = len(batch) if context.acknowledged is None else max(0, context.acknowledged)
         done = 0 if verdict.outcome is ConsumeOutcome.LATER else min(count, len(batch))
@@ -212,6 +213,17 @@ class PopConsumption:
                 await self._fail(message, delay_level)
             except PyroMQError as error:
                 log.warning("%r could not be answered and comes again: %s", message, error)
+            finally:
+                popped.waiting -= 1
+
+    async def _give_back(self, popped: PoppedQueue, batch: list[ReceivedMessage]) -> None:
+        """Others need not wait until the broker takes back by itself what was not begun here."""
+        for message in batch:
+            try:
+                if handle_of(message).due > self._clock.millis() + GIVE_BACK_DELAY * 1000:
+                    await self._fetcher.hide(message, GIVE_BACK_DELAY)
+            except PyroMQError as error:
+                log.info("%r could not be given back and comes again later: %s", message, error)
             finally:
                 popped.waiting -= 1
 

@@ -304,3 +304,25 @@ async def test_switching_between_pop_and_pull() -> None:
     assert queue(0) not in consumer.assignment()
     assert len(cluster.pops) == 2
     await consumer.close()
+
+
+@asyncio_test
+async def test_what_was_popped_and_not_begun_is_given_back_on_leaving() -> None:
+    cluster = PopCluster()
+    heard: list[bytes] = []
+    gate = asyncio.Event()
+
+    async def listener(message: ReceivedMessage) -> None:
+        heard.append(message.body)
+        await gate.wait()
+
+    consumer = await cluster.consumer(listener, consume_thread_max=1, consume_thread_min=1)
+    await cluster.waiting.put([received(5, b"a"), received(6, b"b"), received(7, b"c")])
+    await settle()
+    closing = asyncio.create_task(consumer.close())
+    await settle()
+    gate.set()
+    await closing
+    assert heard == [b"a"]
+    assert [ack.offset for ack in cluster.acked] == [5]
+    assert [(hidden.offset, hidden.invisible_time) for hidden in cluster.hidden] == [(6, 1000), (7, 1000)]

@@ -11,6 +11,7 @@ and the reference page. Only the machinery lives here; the options of a process 
 Invariant: what is a path, an address, an address list or a secret can neither be changed nor read remotely.
 """
 
+import copy
 import dataclasses
 import difflib
 import logging
@@ -66,9 +67,16 @@ class Settings:
     ignored: ClassVar[frozenset[str]] = frozenset()
     """Keys of Apache's files that mean nothing here (thread pools, Netty buffers): accepted, without effect."""
 
+    origin: ClassVar["_Origin | None"] = None
+    """Where the values came from; set for each object that was loaded."""
+
     def __post_init__(self) -> None:
         for each in options(type(self)).values():
             each.check(getattr(self, each.name))
+        self.check_together()
+
+    def check_together(self) -> None:
+        """Raise ConfigError for values that do not go together."""
 
     @classmethod
     def load(
@@ -89,7 +97,9 @@ class Settings:
                     values[each.name] = each.parse(environ[variable])
         for name, text in (flags or {}).items():
             values[name] = known[name].parse(text)
-        return cls(**values)
+        made = cls(**values)
+        object.__setattr__(made, "origin", _Origin(file, environ, flags))
+        return made
 
     @classmethod
     def _from_properties(cls, file: Path) -> dict[str, object]:
@@ -127,9 +137,34 @@ class Settings:
                     f"{key} cannot be changed while the server runs; set it in its file and restart"
                 )
             values[each.name] = each.parse(text)
+        changed = copy.copy(self)
+        for name, value in values.items():
+            setattr(changed, name, value)
+        changed.check_together()
         for name, value in values.items():
             setattr(self, name, value)
         return values
+
+    @property
+    def has_file(self) -> bool:
+        """Whether there is a file that could be read again."""
+        return self.origin is not None and self.origin.file is not None
+
+    def reread(self) -> "Reread":
+        """Load again from where this came from and tell what is different; changes nothing. Raises ConfigError."""
+        origin = self.origin
+        if origin is None or origin.file is None:
+            raise ConfigError("there is no configuration file to read again")
+        fresh = type(self).load(file=origin.file, environ=origin.environ, flags=origin.flags)
+        found = Reread(origin.file, {}, [])
+        for each in options(type(self)).values():
+            value = getattr(fresh, each.name)
+            if value != getattr(self, each.name):
+                if each.reloadable:
+                    found.texts[each.key] = each.render(value)
+                else:
+                    found.later.append(each.key)
+        return found
 
     def public(self) -> dict[str, str]:
         """Java name to text of what anybody may read: no path, address or secret."""
@@ -145,6 +180,28 @@ class Settings:
             each.key: MASK if each.secret else each.render(getattr(self, each.name))
             for each in options(type(self)).values()
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    file: Path | None
+    environ: Mapping[str, str] | None
+    flags: Mapping[str, str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What a configuration file says now that is not so: what can be changed at once, and what needs a restart."""
+
+    file: Path
+    texts: dict[str, str]
+    later: list[str]
+
+    def log(self) -> None:
+        """For the operator, once it has been applied."""
+        log.info("%s was read again: %s", self.file, ", ".join(sorted(self.texts)) or "nothing changed")
+        if self.later:
+            log.warning("%s: %s changed, which counts from the next start on", self.file, ", ".join(sorted(self.later)))
 
 
 S = TypeVar("S", bound=Settings)

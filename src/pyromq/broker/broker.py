@@ -42,6 +42,7 @@ from pyromq.broker.pop.wiring import pop_parts
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
+from pyromq.broker.reload import reread_file
 from pyromq.broker.replication.acting import Acting, Work
 from pyromq.broker.replication.escape import Escape
 from pyromq.broker.replication.following import follow_master, keep_members, may_act
@@ -233,6 +234,10 @@ class Broker:
         except BaseException:
             await self.stop()
             raise
+
+    async def reload(self) -> None:
+        """Read the configuration file again."""
+        await reread_file(self)
 
     async def stop(self) -> None:
         """Leave the name servers, answer what was accepted, save everything. Does nothing when not started."""

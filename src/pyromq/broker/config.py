@@ -16,6 +16,7 @@ from pyromq.broker.apache_keys import WITHOUT_EFFECT
 from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.serversettings import NETTY_KEYS, ServerSettings
+from pyromq.store import StoreError
 from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
 from pyromq.store.soundness import CrcOnRead
 
@@ -69,7 +70,7 @@ class RegistrationSettings(Settings):
         30_000, "Time between two registrations.", unit="ms", minimum=10_000, maximum=60_000
     )
     register_broker_timeout_mills: int = option(
-        24_000, "How long one name server may take to answer.", unit="ms", minimum=100
+        24_000, "How long one name server may take to answer.", unit="ms", minimum=100, reloadable=True
     )
 
 
@@ -80,17 +81,17 @@ class TopicSettings(Settings):
     auto_create_topic_enable: bool = option(True, "Create a topic when its first message arrives.", reloadable=True)
     default_topic_queue_nums: int = option(8, "Queues of the template TBW102.", minimum=1, maximum=1024)
     auto_create_subscription_group: bool = option(True, "Create a group when it is first used.", reloadable=True)
-    enable_create_sys_group: bool = option(True, "Create system groups in any case.")
+    enable_create_sys_group: bool = option(True, "Create system groups in any case.", reloadable=True)
     cluster_topic_enable: bool = option(True, "Let the topic named like the cluster be used.")
     broker_topic_enable: bool = option(True, "Let the topic named like the broker be used.")
     trace_topic_enable: bool = option(False, "Own the topic of message traces.")
     msg_trace_topic_name: str = option("RMQ_SYS_TRACE_TOPIC", "Its name.")
     trace_on: bool = option(True, "Tell clients that tracing is welcome.", reloadable=True)
     region_id: str = option("DefaultRegion", "Region written into messages and responses.")
-    validate_system_topic_when_update_topic: bool = option(True, "Refuse changes of system topics.")
-    enable_mixed_message_type: bool = option(False, "Accept the topic attribute message.type=MIXED.")
-    max_topics: int = option(50_000, "Bound on the number of topics.", minimum=16)
-    max_groups: int = option(50_000, "Bound on the number of consumer groups.", minimum=16)
+    validate_system_topic_when_update_topic: bool = option(True, "Refuse changes of system topics.", reloadable=True)
+    enable_mixed_message_type: bool = option(False, "Accept the topic attribute message.type=MIXED.", reloadable=True)
+    max_topics: int = option(50_000, "Bound on the number of topics.", minimum=16, reloadable=True)
+    max_groups: int = option(50_000, "Bound on the number of consumer groups.", minimum=16, reloadable=True)
     max_new_topics_per_user: int = option(
         25_000, "Topics that one user, or else one address, may create by sending, at once and in an hour.", minimum=1
     )
@@ -103,18 +104,24 @@ class TopicSettings(Settings):
 class SendSettings(Settings):
     """Sending."""
 
-    start_accept_send_request_time_stamp: int = option(0, "Refuse messages before this time.", unit="ms since 1970")
+    start_accept_send_request_time_stamp: int = option(
+        0, "Refuse messages before this time.", unit="ms since 1970", reloadable=True
+    )
     reject_transaction_message: bool = option(False, "Refuse transactional messages.", reloadable=True)
     store_reply_message_enable: bool = option(True, "Store replies as well as push them.", reloadable=True)
-    max_message_size: int = option(4 * MB, "Largest body.", unit="bytes", minimum=1, maximum=15 * MB)
-    max_flush_waiters: int = option(65_536, "Messages that may wait for the disk at a time.", minimum=1)
+    max_message_size: int = option(4 * MB, "Largest body.", unit="bytes", minimum=1, maximum=15 * MB, reloadable=True)
+    max_flush_waiters: int = option(
+        65_536, "Messages that may wait for the disk at a time.", minimum=1, reloadable=True
+    )
     max_writers: int = option(
         10_000, "Writers whose messages are stored once; the most silent one makes room.", minimum=1
     )
     max_writer_lanes: int = option(
         100_000, "Tasks of all of them together, and queues that each task writes to.", minimum=1
     )
-    writer_reserved_time: int = option(168, "How long a silent writer is remembered.", unit="hours", minimum=1)
+    writer_reserved_time: int = option(
+        168, "How long a silent writer is remembered.", unit="hours", minimum=1, reloadable=True
+    )
 
 
 @settings
@@ -149,10 +156,16 @@ class TransactionSettings(Settings):
     """Transactions."""
 
     transaction_time_out: int = option(
-        6_000, "How long a half message waits for its outcome before the first check.", unit="ms", minimum=1
+        6_000,
+        "How long a half message waits for its outcome before the first check.",
+        unit="ms",
+        minimum=1,
+        reloadable=True,
     )
-    transaction_check_interval: int = option(30_000, "Time between two checks of one message.", unit="ms", minimum=100)
-    transaction_check_max: int = option(15, "Checks before a half message is given up.", minimum=1)
+    transaction_check_interval: int = option(
+        30_000, "Time between two checks of one message.", unit="ms", minimum=100, reloadable=True
+    )
+    transaction_check_max: int = option(15, "Checks before a half message is given up.", minimum=1, reloadable=True)
     max_pending_transactions: int = option(
         200_000, "Half messages without an outcome; more are refused.", minimum=1, maximum=10_000_000
     )
@@ -253,7 +266,9 @@ class PopSettings(Settings):
 class ClientSettings(Settings):
     """Clients, groups and offsets."""
 
-    channel_expired_timeout: int = option(120_000, "Silence after which a client is dropped.", unit="ms", minimum=100)
+    channel_expired_timeout: int = option(
+        120_000, "Silence after which a client is dropped.", unit="ms", minimum=100, reloadable=True
+    )
     queue_lock_grace_time: int = option(
         3_000,
         "How long a lost connection leaves its client the locks on queues it consumes in order.",
@@ -275,11 +290,12 @@ class ClientSettings(Settings):
         MessageRequestMode.PULL,
         "How members of a group get messages, unless set for topic and group.",
         choices=(MessageRequestMode.PULL, MessageRequestMode.POP),
+        reloadable=True,
     )
     default_pop_share_queue_num: int = option(
-        -1, "With how many further members queues are shared in pop mode; -1: with all.", minimum=-1
+        -1, "With how many further members queues are shared in pop mode; -1: with all.", minimum=-1, reloadable=True
     )
-    default_query_max_num: int = option(32, "Messages that a query by unique key looks at.", minimum=1)
+    default_query_max_num: int = option(32, "Messages that a query by unique key looks at.", minimum=1, reloadable=True)
 
 
 @settings
@@ -335,12 +351,14 @@ class ReplicationSettings(Settings):
         "With authentication: addresses and ranges from which slaves may follow without a ticket, as Apache's do.",
     )
     ha_transfer_batch_size: int = option(
-        32 * KB, "Bytes of the log sent at a time.", unit="bytes", minimum=64, maximum=4 * MB
+        32 * KB, "Bytes of the log sent at a time.", unit="bytes", minimum=64, maximum=4 * MB, reloadable=True
     )
     ha_send_heartbeat_interval: int = option(
-        5_000, "Silence after which a sign of life is sent.", unit="ms", minimum=10
+        5_000, "Silence after which a sign of life is sent.", unit="ms", minimum=10, reloadable=True
     )
-    ha_housekeeping_interval: int = option(20_000, "Silence after which the other is given up.", unit="ms", minimum=100)
+    ha_housekeeping_interval: int = option(
+        20_000, "Silence after which the other is given up.", unit="ms", minimum=100, reloadable=True
+    )
     ha_max_gap_not_in_sync: int = option(
         256 * MB, "Bytes behind which a slave still counts as in sync.", unit="bytes", minimum=0, reloadable=True
     )
@@ -392,15 +410,23 @@ class ActingSettings(Settings):
 class RetentionSettings(Settings):
     """Retention."""
 
-    file_reserved_time: int = option(72, "Age at which a log file may go.", unit="hours", minimum=0)
-    delete_when: str = option("04", "Local hours in which aged files go, separated by ;")
-    disk_max_used_space_ratio: int = option(75, "Used disk above which aged files go at once.", unit="%", maximum=100)
-    disk_space_clean_forcibly_ratio: int = option(85, "Used disk above which any old file goes.", unit="%", maximum=100)
-    disk_space_warning_level_ratio: int = option(90, "Used disk above which sends are refused.", unit="%", maximum=100)
-    clean_file_forcibly_enable: bool = option(True, "Allow files to go before their age.")
+    file_reserved_time: int = option(72, "Age at which a log file may go.", unit="hours", minimum=0, reloadable=True)
+    delete_when: str = option("04", "Local hours in which aged files go, separated by ;", reloadable=True)
+    disk_max_used_space_ratio: int = option(
+        75, "Used disk above which aged files go at once.", unit="%", maximum=100, reloadable=True
+    )
+    disk_space_clean_forcibly_ratio: int = option(
+        85, "Used disk above which any old file goes.", unit="%", maximum=100, reloadable=True
+    )
+    disk_space_warning_level_ratio: int = option(
+        90, "Used disk above which sends are refused.", unit="%", maximum=100, reloadable=True
+    )
+    clean_file_forcibly_enable: bool = option(True, "Allow files to go before their age.", reloadable=True)
     clean_resource_interval: int = option(10_000, "Time between two looks.", unit="ms", minimum=10)
-    delete_file_batch_max: int = option(10, "Files that go at a time.", minimum=1)
-    max_commit_log_size: int = option(0, "Total size of the log to keep; 0: any.", unit="bytes", minimum=0)
+    delete_file_batch_max: int = option(10, "Files that go at a time.", minimum=1, reloadable=True)
+    max_commit_log_size: int = option(
+        0, "Total size of the log to keep; 0: any.", unit="bytes", minimum=0, reloadable=True
+    )
 
 
 class _Only(StrEnum):
@@ -448,8 +474,8 @@ class BrokerConfig(
 
     ignored: ClassVar[frozenset[str]] = WITHOUT_EFFECT | NETTY_KEYS
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
+    def check_together(self) -> None:
+        super().check_together()
         if self.broker_role is BrokerRole.SLAVE and self.broker_id == 0:
             raise ConfigError("brokerId must be above 0 for brokerRole = SLAVE: 0 is the master's")
         if self.broker_role is not BrokerRole.SLAVE and self.broker_id != 0:
@@ -461,6 +487,10 @@ class BrokerConfig(
             raise ConfigError(f"minInSyncReplicas is {self.min_in_sync_replicas}, above inSyncReplicas")
         if self.advertised_host in WILDCARDS - {""}:
             raise ConfigError(f"brokerIP1 = {self.advertised_host} is no address a client can connect to; name one")
+        try:
+            self.store_config()
+        except StoreError as error:
+            raise ConfigError(str(error)) from error
 
     @property
     def config_dir(self) -> Path:

@@ -26,7 +26,8 @@ def broker(
     """Run a broker until SIGTERM or SIGINT.
 
     Settings come from the defaults, then the property file (-c), then environment variables (PYROMQ_BROKER_NAME …),
-    then the flags below. Apache's broker.conf loads as it is.
+    then the flags below. Apache's broker.conf loads as it is. SIGHUP reads the file again: what the reference calls
+    reloadable changes at once.
     """
     logs.configure(log_level, log_format)
     server = Broker(config)
@@ -37,4 +38,4 @@ def broker(
         else:
             typer.echo("\n".join(announcement.lines(server)))
 
-    run(server, announce)
+    run(server, announce, server.reload if config.has_file else None)

@@ -26,7 +26,7 @@ def namesrv(
     """Run a name server until SIGTERM or SIGINT.
 
     Settings come from the defaults, then the property file (-c), then environment variables (PYROMQ_LISTEN_PORT …),
-    then the flags below.
+    then the flags below. SIGHUP reads the file again: what the reference calls reloadable changes at once.
     """
     logs.configure(log_level, log_format)
     server = NameServer(config)
@@ -37,4 +37,4 @@ def namesrv(
         else:
             typer.echo(f"The name server listens on {server.address}")
 
-    run(server, announce)
+    run(server, announce, server.reload if config.has_file else None)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pyromq.auth.needs import Scene
+from pyromq.config import ConfigError
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.handlers.config import ConfigHandlers
 from pyromq.namesrv.handlers.kv import KVHandlers
@@ -101,6 +102,16 @@ class NameServer:
         if self.gate is not None:
             self._look_for_users(self.gate)
         log.info("name server listens on %s", self._address)
+
+    async def reload(self) -> None:
+        """Read the configuration file again and take over what needs no restart. What is wrong is logged."""
+        try:
+            found = self.config.reread()
+            self.config.change(found.texts)
+        except ConfigError as error:
+            log.error("the settings stay as they are: %s", error)  # noqa: TRY400 - one line says it all
+            return
+        found.log()
 
     async def stop(self) -> None:
         """Answer what was accepted, close all connections. Does nothing when not started."""

@@ -40,18 +40,23 @@ class Admission:
     def __init__(self, config: StoreConfig, flags: RunningFlags, waiting: Queued, largest_record: int) -> None:
         self._flags = flags
         self._waiting = waiting
-        self._max_waiting = config.max_flush_waiters
-        self._max_body = config.max_message_size
-        self._max_record = min(config.max_message_size + RECORD_SLACK, largest_record)
-        self.surely_small = min(MAX_PROPERTIES, self._max_body, self._max_record)
-        """A record of at most this size cannot be too large in any respect."""
-        self.max_batch = min(self._max_body, largest_record)
+        self._largest_record = largest_record
+        self.use(config)
         self.hooks: list[tuple[Hook, frozenset[str]]] = []
         self.marks: frozenset[str] = frozenset({"INNER_NUM"})
         """Properties that make a message more than one to be appended."""
         self.asks_always = False
         self.role = config.broker_role
         self.accepting = False
+
+    def use(self, config: StoreConfig) -> None:
+        """Go by these settings from the next message on."""
+        self._max_waiting = config.max_flush_waiters
+        self._max_body = config.max_message_size
+        self._max_record = min(config.max_message_size + RECORD_SLACK, self._largest_record)
+        self.surely_small = min(MAX_PROPERTIES, self._max_body, self._max_record)
+        """A record of at most this size cannot be too large in any respect."""
+        self.max_batch = min(self._max_body, self._largest_record)
 
     def add_hook(self, hook: Hook, marks: Iterable[str]) -> None:
         """Have `hook` see the messages with a property out of `marks`; all of them when that is empty."""

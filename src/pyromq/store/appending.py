@@ -83,12 +83,17 @@ class Appender:
         self._delays = config.delays
         self._admission = Admission(config, flags, dispatcher, commit_log.largest_record)
         self._hooks = self._admission.hooks
-        self._surely_small = self._admission.surely_small
-        self._max_waiting = config.max_flush_waiters
+        self.use(config)
         # Where messages may go without asking again. Empty whenever the store as a whole takes none.
         self._tails: dict[tuple[str, int], Tail] = {}
         self._codes: dict[str, int] = {}
         self.store_host = b""
+
+    def use(self, config: StoreConfig) -> None:
+        """Go by the bounds in these settings from the next message on."""
+        self._admission.use(config)
+        self._surely_small = self._admission.surely_small
+        self._max_waiting = config.max_flush_waiters
 
     @property
     def accepting(self) -> bool:

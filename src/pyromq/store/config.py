@@ -11,6 +11,16 @@ ENTRY_SIZE = 20
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 
+CHANGEABLE = frozenset(
+    {
+        "clean_file_forcibly_enable", "delete_file_batch_max", "delete_when", "disk_max_used_space_ratio",
+        "disk_space_clean_forcibly_ratio", "disk_space_warning_level_ratio", "file_reserved_time",
+        "max_commit_log_size", "max_flush_waiters", "max_message_size",
+    }
+)  # fmt: skip
+"""What an open store can be told to do otherwise."""
+
+
 class BrokerRole(StrEnum):
     ASYNC_MASTER = "ASYNC_MASTER"
     SYNC_MASTER = "SYNC_MASTER"
@@ -81,6 +91,7 @@ class StoreConfig:
             raise StoreError(f"mappedFileSizeConsumeQueue must be a positive multiple of {ENTRY_SIZE}")
         if self.mapped_file_size_commit_log <= 0:
             raise StoreError("mappedFileSizeCommitLog must be positive")
+        _ = self.delete_hours
         if "," in str(self.store_path_commit_log or ""):
             raise StoreError("storePathCommitLog with several directories is not supported: name one directory")
 
@@ -111,6 +122,18 @@ class StoreConfig:
     @property
     def sync_flush(self) -> bool:
         return self.flush_disk_type is FlushDiskType.SYNC_FLUSH
+
+    @property
+    def delete_hours(self) -> frozenset[int]:
+        """`delete_when`, "04" or "04;16", as hours. Raises StoreError for anything else."""
+        text = self.delete_when
+        try:
+            hours = frozenset(int(word) for word in text.split(";") if word.strip())
+        except ValueError:
+            raise StoreError(f"deleteWhen: {text!r} is not a ';'-separated list of hours") from None
+        if not all(0 <= hour <= 23 for hour in hours):
+            raise StoreError(f"deleteWhen: {text!r} has an hour outside of 0 to 23")
+        return hours
 
     @property
     def delays(self) -> dict[int, int]:

@@ -13,6 +13,7 @@ import logging
 import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -25,7 +26,7 @@ from pyromq.store.admission import Hook
 from pyromq.store.batching import BatchAppender
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.commitlog import CommitLog
-from pyromq.store.config import BrokerRole, StoreConfig
+from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
 from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
@@ -119,6 +120,14 @@ class MessageStore:
         self.put_batch = self._appender.put_batch
         self.put_many = self._appender.put_many
         self._appender.store_host = pack_host(store_host)
+
+    def change(self, **settings: object) -> None:
+        """Other values for some settings in `CHANGEABLE`, at work from now on. Raises StoreError, and changes none."""
+        if fixed := settings.keys() - CHANGEABLE:
+            raise StoreError(f"{', '.join(sorted(fixed))} cannot be changed while the store is open")
+        self.config = replace(self.config, **settings)  # type: ignore[arg-type]  # names of fields, checked by the caller
+        self.retention.use(self.config)
+        self._appender.use(self.config)
 
     # -- life --
 

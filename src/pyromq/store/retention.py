@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyromq.store.config import StoreConfig
-from pyromq.store.errors import StoreError
 from pyromq.store.files import MappedFiles
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index import Index
@@ -63,7 +62,6 @@ class Retention:
         dispatched: Callable[[], int],
         disk_usage: Callable[[Path], float] = used_ratio,
     ) -> None:
-        self._config = config
         self._files = files
         self._queues = queues
         self._index = index
@@ -71,12 +69,17 @@ class Retention:
         self._clock = clock
         self._dispatched = dispatched
         self._disk_usage = disk_usage
-        self._hours = _hours(config.delete_when)
+        self.use(config)
+        self._manual = 0
+        self._corrected_to: int | None = None  # the log's beginning that queues and index know of
+
+    def use(self, config: StoreConfig) -> None:
+        """Go by these settings from the next round on."""
+        self._config = config
+        self._hours = config.delete_hours
         self._warning = _clamped(config.disk_space_warning_level_ratio, 35, 90)
         self._forced = _clamped(config.disk_space_clean_forcibly_ratio, 30, 85)
         self._limit = config.disk_max_used_space_ratio / 100
-        self._manual = 0
-        self._corrected_to: int | None = None  # the log's beginning that queues and index know of
 
     def request(self) -> None:
         """An administrator's wish: delete expired files in the next rounds, whatever the hour."""
@@ -159,14 +162,3 @@ class Retention:
 
 def _clamped(percent: int, low: int, high: int) -> float:
     return min(max(percent, low), high) / 100
-
-
-def _hours(text: str) -> frozenset[int]:
-    """`"04"` or `"04;16"` as hours. Raises StoreError for anything else."""
-    try:
-        hours = frozenset(int(word) for word in text.split(";") if word.strip())
-    except ValueError:
-        raise StoreError(f"deleteWhen: {text!r} is not a ';'-separated list of hours") from None
-    if not all(0 <= hour <= 23 for hour in hours):
-        raise StoreError(f"deleteWhen: {text!r} has an hour outside of 0 to 23")
-    return hours

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyromq.broker.errors import Refused
+from pyromq.broker.reload import change_settings
 from pyromq.config import ConfigError, NotReloadableError
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies import ConsumeQueueEntry, ConsumeQueuePage, KVTable
@@ -56,20 +57,15 @@ class BrokerAdmin:
         return request.reply(header=GetBrokerConfigResponseHeader(version=version), body=text.encode())
 
     async def _update_config(self, request: Command, connection: Connection) -> Command:
-        broker = self._broker
         check_size("the body", request.body, SETTINGS)
         try:
             texts = javaproperties.loads(bytes(request.body).decode())
-            if "brokerPermission" in texts:
-                await broker.topics.bump()  # first, as it may fail; name servers take only a newer table
-            changed = broker.config.change(texts)
+            changed = await change_settings(self._broker, texts)
         except NotReloadableError as error:
             raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
         except (ConfigError, UnicodeDecodeError) as error:
             raise Refused(ResponseCode.INVALID_PARAMETER, str(error)) from None
         log.info("settings changed by %s: %s", connection.peer, ", ".join(changed))
-        if "broker_permission" in changed:
-            broker.registration.announce(list(broker.topics))
         return request.reply()
 
     def _stats(self, request: Command, _connection: Connection) -> Command:

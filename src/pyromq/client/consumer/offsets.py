@@ -11,10 +11,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
-from pyromq import durable
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance import ClientInstance
-from pyromq.configfile import backup_of, write_config
+from pyromq.configfile import DamagedFileError, backup_of, read_config, write_config
 from pyromq.protocol.bodies import ResetOffsetBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -240,29 +239,12 @@ class LocalOffsets(OffsetTable):
 
     def _read_file(self) -> dict[MessageQueue, int]:
         """What the file has, else its backup; nothing when there is neither. Raises ClientError."""
-        offsets = _parse(self.path)
-        if offsets is not None:
-            return offsets
-        if not self.backup.exists():
-            return {}
-        offsets = _parse(self.backup)
-        if offsets is None:
-            raise ClientError(f"local offsets cannot be read: neither {self.path} nor {self.backup} has valid content")
-        return offsets
+        try:
+            stored = read_config(self.path, ResetOffsetBody.decode)
+        except DamagedFileError as error:
+            raise ClientError(f"local offsets cannot be read: {error}") from error
+        return stored.offset_table if stored is not None else {}
 
     def _write_file(self, offsets: Mapping[MessageQueue, int]) -> None:
         merged = self._read_file() | dict(offsets)
-        text = ResetOffsetBody(offset_table=merged).pretty()
-        if _parse(self.path) is not None:
-            write_config(self.path, text)
-        else:  # a good backup is not given away for a damaged file
-            durable.write_file(self.path, text)
-
-
-def _parse(path: Path) -> dict[MessageQueue, int] | None:
-    """None for a file that is missing, empty or damaged."""
-    try:
-        content = path.read_bytes()
-        return ResetOffsetBody.decode(content).offset_table if content.strip() else None
-    except (OSError, ProtocolError):
-        return None
+        write_config(self.path, ResetOffsetBody(offset_table=merged).pretty())

@@ -111,9 +111,14 @@ async def test_damaged_local_offsets(tmp_path_factory: pytest.TempPathFactory) -
         await again.load()
         assert again.table() == {queue(): 7}
     store.backup.write_bytes(b"{broken")
-    with pytest.raises(ClientError, match="neither"):
+    with pytest.raises(ClientError, match="no other copy"):
         await LocalOffsets(folder, run).load()
     assert await LocalOffsets(folder, run).read(queue()) == NOT_READABLE
+    # An empty file is no new one: beginning anew would skip or repeat everything without a word.
+    store.backup.unlink()
+    store.path.write_bytes(b"")
+    with pytest.raises(ClientError, match="is empty"):
+        await LocalOffsets(folder, run).load()
 
 
 LAST, FIRST, TIME = (

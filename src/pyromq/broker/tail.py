@@ -76,7 +76,8 @@ class Tail:
         """Physical offsets of timed messages that were delivered, or parked again."""
         if start is None:
             return
-        walker = Walker(store.commit_log.files, max(start, store.min_physical_offset), verify_crc=False)
+        begin = max(start, store.min_physical_offset)
+        walker = Walker(store.commit_log.files, begin, verify_crc=False, damage=store.damage)
         count = 0
         for count, record in enumerate(walker, 1):  # noqa: B007 - counts
             self._learn(record)

@@ -46,6 +46,10 @@ COMMANDS = {
         "pyromq.cli.bench",
         Listing("Put load on a cluster: the options of RocketMQ's own benchmark scripts.", TOOLS),
     ),
+    "store": (
+        "pyromq.cli.store",
+        Listing("Look at a store on disk, and repair it.", TOOLS),
+    ),
     "cert": (
         "pyromq.cli.cert",
         Listing("Make certificates for development: an authority, and what it signs for servers and clients.", TOOLS),

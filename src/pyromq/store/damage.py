@@ -4,6 +4,7 @@ They stay as they are, readers and recovery step over them, and the operator is 
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -33,15 +34,24 @@ class Stretch(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Damage:
-    """The damaged stretches of one log, in its order. `count` says how many there are, `bytes` how long together."""
+    """The damaged stretches of one log, in its order; `tell` says whether new ones are logged."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, tell: bool = True) -> None:
         self._directory = directory
+        self._tell = tell
         self._stretches: dict[int, Stretch] = {}
         self._beyond: set[int] = set()
+        self._begins: list[int] | None = None
 
     def __len__(self) -> int:
         return len(self._stretches) + len(self._beyond)
+
+    def __contains__(self, offset: int) -> bool:
+        """Whether a byte lies in a stretch that is remembered."""
+        if self._begins is None:
+            self._begins = sorted(self._stretches)
+        at = bisect_right(self._begins, offset) - 1
+        return at >= 0 and offset < self._stretches[self._begins[at]].end
 
     @property
     def stretches(self) -> list[Stretch]:
@@ -54,6 +64,7 @@ class Damage:
 
     def restore(self, stretches: Iterable[Stretch]) -> None:
         """Take over what was known at the last save."""
+        self._begins = None
         self._stretches.update((each.begin, each) for each in stretches)
 
     def add(self, stretch: Stretch) -> None:
@@ -63,7 +74,10 @@ class Damage:
         if len(self._stretches) >= MAX_KEPT:
             self._beyond.add(stretch.begin)
             return
+        self._begins = None
         self._stretches[stretch.begin] = stretch
+        if not self._tell:
+            return
         if len(self._stretches) <= _NAMED:
             log.error(
                 "the commit log in %s is damaged from %d to %d (%s; %s): kept as it is and skipped; the command "
@@ -79,5 +93,6 @@ class Damage:
 
     def forget(self, below: int, above: int) -> None:
         """The log is now [below, above): what lay outside is gone."""
+        self._begins = None
         self._stretches = {at: each for at, each in self._stretches.items() if below <= at < above}
         self._beyond = {at for at in self._beyond if below <= at < above}

@@ -72,16 +72,17 @@ class MappedFiles:
             result.append((start, path))
         return result
 
-    def load(self) -> None:
+    def load(self, *, writable: bool = True) -> None:
         """Map what is there. Every file counts as full (`position == size`) until recovery moves `position`.
 
-        Deletes an empty last file. Raises StoreFormatError as `scan` does, before anything was changed.
+        Deletes an empty last file, unless all is only read. Raises StoreFormatError as `scan` does, before anything was
+        changed.
         """
         for start, path in self.scan(self.directory, self.file_size):
-            if path.stat().st_size == 0:
+            if path.stat().st_size:
+                self.files.append(MappedFile.open(path, start=start, step=self.step, writable=writable))
+            elif writable:
                 path.unlink()
-            else:
-                self.files.append(MappedFile.open(path, start=start, step=self.step))
 
     @property
     def first(self) -> MappedFile | None:

@@ -47,6 +47,22 @@ class StoreLock:
             self._fd = -1
 
 
+def is_open(path: Path) -> bool:
+    """Whether somebody has the store open, by its `lock` file, which is only looked at."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        kind, *_ = _FLOCK.unpack(fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return bool(kind != fcntl.F_UNLCK)
+
+
 def mark_running(path: Path) -> None:
     """Create `abort`, durably: until it is removed, the store counts as not stopped in order. Raises StoreError."""
     try:

@@ -133,11 +133,11 @@ class Recovery:
         if clean and manifest is not None and manifest.offset == walker.position and self._behind(manifest):
             walker = self._walk_all()
         end = walker.position
-        if manifest is not None and (not clean or manifest.offset == end):
-            self._keep_numbering(manifest)
         excess += self._queues.truncate_to(end)
         if excess:  # they may have claimed to know records which they did not
             self._walk(start, end)
+        if manifest is not None and (not clean or manifest.offset == end):
+            self._keep_numbering(manifest)
         self._cut(end, walker.fault, clean=clean, excess=excess)
 
     def _end_on_disk(self, manifest: Manifest | None, dispatched: int) -> int:

@@ -66,6 +66,8 @@ class Settings:
 
     ignored: ClassVar[frozenset[str]] = frozenset()
     """Keys of Apache's files that mean nothing here (thread pools, Netty buffers): accepted, without effect."""
+    old_names: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
+    """Keys that were called otherwise once, and their names now."""
 
     origin: ClassVar["_Origin | None"] = None
     """Where the values came from; set for each object that was loaded."""
@@ -112,15 +114,23 @@ class Settings:
             raise ConfigError(f"the configuration file {file} is longer than {MAX_FILE} bytes")
         values: dict[str, object] = {}
         try:
-            for key, text in javaproperties.loads(data.decode()).items():
+            texts = javaproperties.loads(data.decode())
+            for key, text in texts.items():
                 if key in cls.ignored:
                     log.info("%s: %s has no effect in this server", file, key)
                     continue
+                cls._check_names(key, texts)
                 each = find(cls, key)
                 values[each.name] = each.parse(text)
         except (ConfigError, ProtocolError, UnicodeDecodeError) as error:
             raise ConfigError(f"{file}: {error}") from error
         return values
+
+    @classmethod
+    def _check_names(cls, key: str, texts: Mapping[str, str]) -> None:
+        now = cls.old_names.get(key, key)
+        if texts.get(now, texts[key]) != texts[key]:
+            raise ConfigError(f"{key} is an old name of {now}, and both are there with different values")
 
     def change(self, texts: Mapping[str, str]) -> dict[str, object]:
         """Apply a remote change of reloadable options by Java name, all or none; returns what is new, by Python name.
@@ -238,6 +248,7 @@ def _describe_all(cls: type[Settings]) -> Mapping[str, Option]:
 def find(cls: type[Settings], key: str) -> Option:
     """The option with this Java property name. Raises UnknownKeyError, which names the nearest one."""
     by_key = {each.key: each for each in options(cls).values()}
+    key = cls.old_names.get(key, key)
     if key in by_key:
         return by_key[key]
     lower = {known.lower(): known for known in by_key}
@@ -255,6 +266,9 @@ def reference(cls: type[Settings], title: str, intro: str) -> str:
     for section, members in sections.items():
         lines += ["", f"## {section}", "", "| key | default | value | meaning |", "|---|---|---|---|"]
         lines += map(_row, members)
+    if cls.old_names:
+        pairs = ", ".join(f"`{old}` (`{new}`)" for old, new in sorted(cls.old_names.items()))
+        lines += ["", "## Old names", "", "Keys of older files that mean the same as the one in brackets:", pairs]
     if cls.ignored:
         keys = ", ".join(f"`{key}`" for key in sorted(cls.ignored))
         lines += ["", "## Accepted without effect", "", "Keys of Apache's files that mean nothing here:", keys]

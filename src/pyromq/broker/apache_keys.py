@@ -6,11 +6,26 @@ A file written for Apache's broker loads as it is; these keys are accepted and r
 _ONLY_BEFORE_5 = frozenset(
     {
         "commercialBigCount", "commercialEnable", "commercialTimerCount", "commercialTransCount",
-        "haSlaveFallbehindMax", "isEnableBatchPush", "maxDelayTime",
+        "isEnableBatchPush", "maxDelayTime",
     }
 )  # fmt: skip
 
-WITHOUT_EFFECT = _ONLY_BEFORE_5 | frozenset(
+_PATHS_BELOW_THE_ROOT = frozenset(
+    {
+        "abortFile", "mapedFileSizeConsumeQueueExt", "storeCheckpoint", "storePathConsumeQueue",
+        "storePathConsumerQueue", "storePathIndex",
+    }
+)  # fmt: skip
+"""Which guides for 3.x and 4.x still have; no broker since has listened to them."""
+
+OLD_NAMES = {
+    "haSlaveFallbehindMax": "haMaxGapNotInSync",
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+}
+"""Names in brokers of 3.x and 4.x, and what they are called since."""
+
+WITHOUT_EFFECT = _ONLY_BEFORE_5 | _PATHS_BELOW_THE_ROOT | frozenset(
     {
         "accessMessageInMemoryHotRatio", "accountStatsEnable", "accountStatsPrintZeroValues",
         "ackMessageThreadPoolNums", "ackThreadPoolQueueCapacity", "aclCacheExpiredSecond", "aclCacheMaxNum",

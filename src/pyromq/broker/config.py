@@ -6,18 +6,19 @@ Defaults are Apache's, except where PyroMQ promises more: loopback, and synchron
 import os
 import platform
 import re
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import StrEnum
 from pathlib import Path
 from typing import ClassVar
 
 from pyromq.auth.settings import AuthSettings
-from pyromq.broker.apache_keys import WITHOUT_EFFECT
+from pyromq.broker.apache_keys import OLD_NAMES, WITHOUT_EFFECT
 from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.serversettings import NETTY_KEYS, ServerSettings
 from pyromq.store import StoreError
-from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
+from pyromq.store.config import DELAY_LEVELS, ENTRY_SIZE, BrokerRole, FlushDiskType, StoreConfig
 from pyromq.store.soundness import CrcOnRead
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
@@ -317,7 +318,9 @@ class StoreSettings(Settings):
     flush_consume_queue_least_pages: int = option(2, "Dirty pages that make one worth it.", minimum=0)
     flush_consume_queue_thorough_interval: int = option(60_000, "Flush all this often.", unit="ms", minimum=1)
     mapped_file_size_commit_log: int = option(GB, "Size of a commit-log file.", unit="bytes", minimum=64 * KB)
-    mapped_file_size_consume_queue: int = option(6_000_000, "Size of a queue file, a multiple of 20.", minimum=20)
+    mapped_file_size_consume_queue: int = option(
+        6_000_000, "Size of a queue file, rounded up to a multiple of 20.", minimum=20
+    )
     message_index_enable: bool = option(True, "Keep an index by key.")
     message_index_safe: bool = option(False, "Rebuild the whole index after a crash.")
     max_hash_slot_num: int = option(5_000_000, "Hash slots of an index file.", minimum=1)
@@ -473,6 +476,7 @@ class BrokerConfig(
     """Everything a broker can be told."""
 
     ignored: ClassVar[frozenset[str]] = WITHOUT_EFFECT | NETTY_KEYS
+    old_names: ClassVar[Mapping[str, str]] = OLD_NAMES
 
     def check_together(self) -> None:
         super().check_together()
@@ -500,7 +504,10 @@ class BrokerConfig(
     def store_config(self) -> StoreConfig:
         """The part of these settings that the store uses."""
         shared = options(type(self)).keys() & {each.name for each in fields(StoreConfig)}
-        return StoreConfig(**{name: getattr(self, name) for name in shared})
+        values = {name: getattr(self, name) for name in shared}
+        # Up to whole entries, as Apache's does with sizes that old guides recommend.
+        values["mapped_file_size_consume_queue"] += -self.mapped_file_size_consume_queue % ENTRY_SIZE
+        return StoreConfig(**values)
 
 
 def load(file: Path | None = None, flags: dict[str, str] | None = None) -> BrokerConfig:

@@ -15,7 +15,7 @@ def load(path: Path, text: str) -> BrokerConfig:
     return BrokerConfig.load(file=file)
 
 
-@pytest.mark.parametrize("key", ["haSlaveFallbehindMax", "commercialEnable", "sendMessageThreadPoolNums", "useTLS"])
+@pytest.mark.parametrize("key", ["storePathIndex", "commercialEnable", "sendMessageThreadPoolNums", "useTLS"])
 def test_keys_without_meaning_here_are_accepted_and_reported(
     tmp_path: Path, key: str, caplog: pytest.LogCaptureFixture
 ) -> None:

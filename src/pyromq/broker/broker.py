@@ -39,6 +39,7 @@ from pyromq.broker.longpoll import PullPark
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.order import OrderedBatches
 from pyromq.broker.pop.wiring import pop_parts
+from pyromq.broker.positions import Positions
 from pyromq.broker.pull import Puller
 from pyromq.broker.query import Queries
 from pyromq.broker.registration import Identity, Registration
@@ -251,6 +252,8 @@ class Broker:
         )
         self.store.open()
         undo.push_async_callback(self._save)
+        self.positions = Positions(self.store, self.offsets, self.delay_offsets, self.ordered_batches)
+        self.positions.hold()
         if self.gate is not None:
             undo.callback(self.gate.close)
         self.client = Client({}, tls=self.config.client_tls(), hooks=self.config.signing())

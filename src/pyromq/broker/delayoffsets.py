@@ -57,6 +57,13 @@ class DelayOffsets:
             if within > self.get(level):
                 self.move(level, within)
 
+    def hold_to(self, end: Callable[[int], int]) -> list[tuple[int, int, int]]:
+        """Set back what is beyond the end of a level's queue; level, offset and end of each."""
+        found = [(level, offset, end(level)) for level, offset in self.items() if offset > end(level)]
+        for level, _, last in found:
+            self.move(level, last)
+        return found
+
     def persist(self, table: DelayOffsetTable) -> None:
         """Write the file, unless it says the same already. Raises OSError."""
         text = table.pretty()

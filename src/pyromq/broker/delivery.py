@@ -101,7 +101,9 @@ def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
         precision=config.timer_precision_ms,
         log_file_size=config.mapped_file_size_timer_log,
     )
-    files.open(broker.clock())
+    timed = store.max_offset(names.TIMER_TOPIC, 0, committed=False)
+    files.open(broker.clock(), log_end=store.max_physical_offset, queue_end=timed)
+    broker.positions.note("timer", files.set_back)
     undo.callback(files.close)
     counts = TimerCounts(config.config_dir / "timermetrics", broker.clock)
     counts.load()

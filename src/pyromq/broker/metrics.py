@@ -126,6 +126,12 @@ class BrokerMetrics(Collector):
             "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.waiting
         )
 
+        beyond = CounterMetricFamily(
+            "pyromq_positions_set_back", "Positions that were beyond the log.", labels=(*_NODE, "kind")
+        )
+        for kind, count in broker.positions.set_back.items():
+            beyond.add_metric((*self._node, kind), count)
+        yield beyond
         yield from self._writers()
 
     def _writers(self) -> Iterator[Metric]:

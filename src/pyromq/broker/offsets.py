@@ -145,6 +145,19 @@ class ConsumerOffsets:
                     raised += 1
         return raised
 
+    def hold_to(self, end: Callable[[str, str, int], int]) -> list[tuple[str, str, int, int, int]]:
+        """Set back what is beyond the end of its queue; topic, group, queue, offset and end of each."""
+        found = []
+        for key, queues in self._table.items():
+            topic, group = _split(key)
+            for queue_id, offset in queues.items():
+                last = end(topic, group, queue_id)
+                if offset > last:
+                    found.append((topic, group, queue_id, offset, last))
+        for topic, group, queue_id, _, last in found:
+            self._set(f"{topic}@{group}", queue_id, last)
+        return found
+
     def take_unshared(self, limit: int) -> list[tuple[str, str, int, int]]:
         """Some of what the master has not been told: topic, group, queue and offset."""
         pending = self.unshared or {}

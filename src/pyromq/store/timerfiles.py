@@ -17,6 +17,7 @@ from pyromq.store.timerwheel import SLOTS, Slot, TimerWheel
 
 log = logging.getLogger(__name__)
 
+MAX_END = 2**63 - 1
 REACH = SLOTS - 60
 """Slots between the oldest time on the wheel and the present one, at most."""
 
@@ -32,13 +33,30 @@ class TimerFiles:
         self.checkpoint = TimerCheckpoint()
         self.entered = Places()
         """Messages at or after the checkpoint's queue offset that are in the log all the same."""
+        self.set_back: list[str] = []
+        """What was found to be beyond the commit log, in words."""
+        self._log_end = MAX_END
         self._saving = threading.Lock()
 
-    def open(self, now: int) -> None:
-        """Load and recover. Raises StoreFormatError or OSError."""
+    def open(self, now: int, *, log_end: int = MAX_END, queue_end: int = MAX_END) -> None:
+        """Load and recover. Raises StoreFormatError or OSError.
+
+        Nothing is trusted beyond the ends of the commit log and of the timer topic: other messages will be there.
+        """
+        self._log_end = log_end
         has_wheel = self.wheel.load()
         self.log.load()
         check = TimerCheckpoint.load(self._check_path)
+        if max(check.queue_offset, check.master_queue_offset) > queue_end:
+            self.set_back.append(
+                f"the timer had entered messages up to {check.queue_offset}, which this log does not have: set back to "
+                f"{queue_end}"
+            )
+            check = _with(
+                check,
+                queue_offset=min(check.queue_offset, queue_end),
+                master_queue_offset=min(check.master_queue_offset, queue_end),
+            )
         current = now - now % self.precision
         oldest = current - REACH * self.precision
         if check.read_time < oldest:
@@ -110,7 +128,7 @@ class TimerFiles:
 
         # From the start of the file that the last save ended in; all of them when there is no wheel.
         begin = max(0, check.log_flushed - 1) if has_wheel else 0
-        end = self.log.recover(begin, seen)
+        end = self.log.recover(begin, seen, self._log_end)
         for unit, position in linked.items():
             slot = wheel.get(unit * precision)
             if slot is None or slot.last < position:

@@ -71,9 +71,10 @@ class TimerLog:
         """Map the files; `recover` finds their end. Raises StoreFormatError."""
         self._files.load()
 
-    def recover(self, begin: int, seen: Seen) -> int:
+    def recover(self, begin: int, seen: Seen, commit_log_end: int = 2**63 - 1) -> int:
         """Read all units from the file that holds `begin` on, and cut the log after the last one that is sound.
 
+        A unit whose message is not in the commit log is not: another one will be in that place.
         Returns the end. The third number that `seen` gets grows from unit to unit.
         """
         end = self.min_offset
@@ -82,7 +83,7 @@ class TimerLog:
                 continue
             position = file.start
             for size, magic, written, delay, physical_offset in _SCANNED.iter_unpack(file.view(0, self._used)):
-                if size != UNIT_SIZE or magic & ~_MAGICS:
+                if size != UNIT_SIZE or magic & ~_MAGICS or physical_offset >= commit_log_end:
                     break
                 seen(position, written + delay, physical_offset)
                 position += UNIT_SIZE

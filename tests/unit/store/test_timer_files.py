@@ -155,3 +155,35 @@ def test_slots_that_were_drained_are_not_linked_again(tmp_path: Path) -> None:
     assert again.wheel.get(NOW) is None
     assert again.wheel.get(NOW + 5_000) is not None
     again.close()
+
+
+def test_units_of_messages_that_the_commit_log_lost_are_gone(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    for number in range(8):  # over two files
+        files.enter(NOW + 5_000, UNIT._replace(physical_offset=number * 100), 1)
+        if number == 1:
+            files.prepare_save(NOW, 2, NOW)()
+    files.close()
+    again = TimerFiles(tmp_path, precision=1_000, log_file_size=LOG_SIZE)
+    again.open(NOW, log_end=300, queue_end=3)
+    assert (200 in again.entered, 300 in again.entered) == (True, False), (
+        "what will be stored at 300 is another message"
+    )
+    assert again.wheel.get(NOW + 5_000) == Slot(0, 104, 3)
+    assert again.set_back == []
+    again.close()
+
+
+def test_a_timer_that_saved_more_than_the_commit_log_has_enters_it_again(tmp_path: Path) -> None:
+    files = files_in(tmp_path)
+    for number in range(8):
+        files.enter(NOW + 5_000, UNIT._replace(physical_offset=number * 100), 1)
+    files.prepare_save(NOW, 8, NOW)()
+    files.close()
+    again = TimerFiles(tmp_path, precision=1_000, log_file_size=LOG_SIZE)
+    again.open(NOW, log_end=300, queue_end=3)
+    assert again.checkpoint.queue_offset <= 3
+    assert again.wheel.get(NOW + 5_000) == Slot(0, 104, 3)
+    assert (200 in again.entered, 300 in again.entered) == (True, False)
+    assert "up to 8" in again.set_back[0]
+    again.close()

@@ -147,6 +147,18 @@ class OrderedBatches:
         if self._table.get(f"{topic}@{group}", {}).pop(queue_id, None) is not None:
             self._file.dirty.add(f"{topic}@{group}")
 
+    def hold_to(self, end: Callable[[str, int], int]) -> list[tuple[str, str, int]]:
+        """Forget batches with messages beyond the end of their queue; topic, group and queue of each."""
+        found = [
+            (*_split(key), queue_id)
+            for key, queues in self._table.items()
+            for queue_id, batch in queues.items()
+            if any(offset >= end(_split(key)[0], queue_id) for offset in _offsets(batch))
+        ]
+        for topic, group, queue_id in found:
+            self.forget(topic, group, queue_id)
+        return found
+
     def forget_topic(self, topic: str) -> None:
         """Drop everything of a topic."""
         self._forget(lambda name, _group: name == topic)

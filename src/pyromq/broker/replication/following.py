@@ -49,6 +49,13 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
 
 def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
     """What a slave needs to act for its master; it begins with `keep_members`."""
+
+    def changed() -> None:
+        """From now on nobody has what is beyond this log, or somebody else serves it."""
+        if broker.acts_as_master:
+            broker.positions.hold()
+        broker.park.resume_all()
+
     escape = Escape(broker.config, broker.client, broker.clock)
     undo.push_async_callback(escape.stop)
     acting = Acting(
@@ -57,7 +64,7 @@ def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
         broker.clock,
         lambda: broker.link is not None and broker.link.connected,
         lambda: broker.timer.knows_its_place,
-        broker.park.resume_all,
+        changed,
     )
     acting.work.append(Work(escape.begin, escape.end))
     undo.callback(acting.stop)

@@ -3,18 +3,29 @@
 import asyncio
 import re
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from pyromq.broker import tablefile
+from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
 from pyromq.broker.broker import Broker
 from pyromq.broker.metrics import BrokerMetrics
 from pyromq.configfile import write_config
 from pyromq.protocol import names
-from pyromq.protocol.bodies import HeartbeatData, ProducerData, SubscriptionGroupConfig
+from pyromq.protocol.bodies import (
+    Body,
+    ConsumerOffsetTable,
+    ConsumerOrderTable,
+    HeartbeatData,
+    ProducerData,
+    RegisterBrokerBody,
+    SubscriptionGroupConfig,
+    SubscriptionGroupTable,
+    TopicConfigTable,
+)
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import ConsumerSendMsgBackHeader, UpdateAndCreateTopicHeader
 from tests import processes
@@ -219,3 +230,34 @@ async def test_new_names_of_one_address_are_bounded(tmp_path: Path) -> None:
             assert (await peer.pull("a", group=group)).code == ResponseCode.SUCCESS
         answer = await peer.heartbeat("c1", consumer=consumer_of("i", "a"))
         assert (answer.code, "maxNewGroupsPerUser" in str(answer.remark)) == (ResponseCode.SYSTEM_BUSY, True)
+
+
+async def test_whole_tables_are_encoded_off_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For slaves and name servers, which ask again and again: of many topics that takes a while."""
+    threads: dict[str, set[bool]] = {}
+    kinds: tuple[type[Body], ...] = (
+        TopicConfigTable,
+        SubscriptionGroupTable,
+        ConsumerOffsetTable,
+        ConsumerOrderTable,
+        RegisterBrokerBody,
+    )
+    for kind in kinds:
+
+        def noted(self: Body, encode: Callable[[Body], bytes] = kind.encode) -> bytes:
+            on_the_loop = threading.current_thread() is threading.main_thread()
+            threads.setdefault(type(self).__name__, set()).add(on_the_loop)
+            return encode(self)
+
+        monkeypatch.setattr(kind, "encode", noted)
+    async with standalone(tmp_path) as (_, peer):
+        await peer.stored("orders")
+        for code in (
+            RequestCode.GET_ALL_TOPIC_CONFIG,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+            RequestCode.GET_ALL_CONSUMER_OFFSET,
+        ):
+            assert (await peer.call(code)).code == ResponseCode.SUCCESS
+        await peer.call(RequestCode.GET_ALL_CONSUMER_OFFSET, ext={WHICH_TABLE: ORDERED_BATCHES})
+    assert len(threads) == 5
+    assert all(each == {False} for each in threads.values()), threads

@@ -1,5 +1,6 @@
 """Consumer groups: create, change, delete, list, forbid; and how their members get messages."""
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from pyromq.broker.admin.topics import page
@@ -62,15 +63,15 @@ class GroupAdmin:
         await self._broker.groups.put_all(groups)
         return request.reply()
 
-    def _all(self, request: Command, _connection: Connection) -> Command:
+    async def _all(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetAllSubscriptiongroupConfigHeader)
         table = self._broker.groups.table()
         if header.group_seq is None:
-            return request.reply(body=table.encode())
+            return request.reply(body=await asyncio.to_thread(table.encode))
         total = len(table.subscription_group_table)
         table.subscription_group_table = page(table.subscription_group_table, header.group_seq, header.max_group_num)
         answer = GetAllSubscriptiongroupConfigResponseHeader(total_group_num=total)
-        return request.reply(header=answer, body=table.encode())
+        return request.reply(header=answer, body=await asyncio.to_thread(table.encode))
 
     def _one(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetSubscriptiongroupConfigHeader).group

@@ -1,11 +1,13 @@
 """How far groups are: progress, resets, clones, time spans."""
 
+import asyncio
 import time
 from typing import TYPE_CHECKING
 
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
 from pyromq.broker.stats import Stat
 from pyromq.protocol.bodies import (
+    Body,
     ConsumeStats,
     ConsumeStatsList,
     ConsumeTimeSpans,
@@ -57,11 +59,11 @@ class OffsetAdmin:
             RequestCode.QUERY_CORRECTION_OFFSET: self._correction,
         }
 
-    def _all(self, request: Command, _connection: Connection) -> Command:
+    async def _all(self, request: Command, _connection: Connection) -> Command:
         """For slaves. One of ours asks under the same code for the batches of ordered pops, which Apache's keep."""
-        if request.ext.get(WHICH_TABLE) == ORDERED_BATCHES:
-            return request.reply(body=self._broker.ordered_batches.table().encode())
-        return request.reply(body=self._broker.offsets.table().encode())
+        ordered = request.ext.get(WHICH_TABLE) == ORDERED_BATCHES
+        table: Body = self._broker.ordered_batches.table() if ordered else self._broker.offsets.table()
+        return request.reply(body=await asyncio.to_thread(table.encode))
 
     def _stats(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetConsumeStatsHeader)

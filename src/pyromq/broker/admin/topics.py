@@ -1,5 +1,6 @@
 """Topics: create, change, delete, list, measure."""
 
+import asyncio
 import itertools
 from typing import TYPE_CHECKING, TypeVar
 
@@ -125,14 +126,15 @@ class TopicAdmin:
         await self._broker.delete_topics({topic, *retries})
         return request.reply()
 
-    def _all(self, request: Command, _connection: Connection) -> Command:
+    async def _all(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetAllTopicConfigHeader)
         table = self._broker.topics.table()
         if header.topic_seq is None:
-            return request.reply(body=table.encode())
+            return request.reply(body=await asyncio.to_thread(table.encode))
         total = len(table.topic_config_table)
         table.topic_config_table = page(table.topic_config_table, header.topic_seq, header.max_topic_num)
-        return request.reply(header=GetAllTopicConfigResponseHeader(total_topic_num=total), body=table.encode())
+        body = await asyncio.to_thread(table.encode)
+        return request.reply(header=GetAllTopicConfigResponseHeader(total_topic_num=total), body=body)
 
     def _one(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetTopicConfigHeader).topic

@@ -51,12 +51,15 @@ class OrderedBatches:
         await self._file.save()
 
     def _copies(self, keys: Iterable[str]) -> Mapping[str, dict[int, OrderInfo] | None]:
-        # Members are replaced, never changed in place, so a shallow copy stays as it is.
+        there = {key: self._table[key] for key in keys if key in self._table}
+        return dict.fromkeys(keys) | self._copied(there)
+
+    @staticmethod
+    def _copied(table: Mapping[str, dict[int, OrderInfo]]) -> dict[str, dict[int, OrderInfo]]:
+        """For another thread. Members are replaced, never changed in place, so a shallow copy stays as it is."""
         return {
             key: {queue_id: msgspec.structs.replace(batch) for queue_id, batch in queues.items()}
-            if (queues := self._table.get(key)) is not None
-            else None
-            for key in keys
+            for key, queues in table.items()
         }
 
     def blocked_until(
@@ -134,7 +137,7 @@ class OrderedBatches:
 
     def table(self) -> ConsumerOrderTable:
         """The table as it is sent to slaves and persisted."""
-        return ConsumerOrderTable(table=self._table)
+        return ConsumerOrderTable(table=self._copied(self._table))
 
     def replace_all(self, table: ConsumerOrderTable) -> None:
         """Take over a master's table."""

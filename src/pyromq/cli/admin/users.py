@@ -1,6 +1,7 @@
 """Admin commands about users and what they may do."""
 
 import secrets
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -21,8 +22,14 @@ Password = Annotated[
         "-p",
         envvar="PYROMQ_USER_PASSWORD",
         show_envvar=False,
-        help="Secret key; others can see it in the list of processes, so better leave it out or use the variable "
-        "PYROMQ_USER_PASSWORD.",
+        help="Secret key; others can see it in the list of processes, so better leave it out, or use --passwordFile or "
+        "the variable PYROMQ_USER_PASSWORD.",
+    ),
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--passwordFile", metavar="path", help="File whose first line is the secret key; - reads it from stdin."
     ),
 ]
 Type = Annotated[str | None, typer.Option("--userType", "-t", help="Normal, or Super for one who may do everything.")]
@@ -50,11 +57,13 @@ def create_user(
     broker: Broker = None,
     cluster: Cluster = None,
     folder: Folder = None,
+    password_file: PasswordFile = None,
 ) -> Output:
     """Add a user; without a password one is made up and shown, once.
 
     The first user of a folder is a super user unless said otherwise. A running server sees it at once.
     """
+    password = _given(password, password_file)
     secret = password or secrets.token_urlsafe(24)
     if folder is not None:
         if broker is not None or cluster is not None:
@@ -66,6 +75,21 @@ def create_user(
     if password is not None:
         return Lines([f"user {user} created ({kind})"], {"accessKey": user, "userType": kind})
     return Record({"accessKey": user, "secretKey": secret, "userType": kind})
+
+
+def _given(password: str | None, file: Path | None) -> str | None:
+    """The password as it is given, by value or in a file."""
+    if file is None:
+        return password
+    if password is not None:
+        raise ArgumentsError("give the password or a file with it, not both")
+    try:
+        text = sys.stdin.readline() if str(file) == "-" else file.read_text("utf-8").partition("\n")[0]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ArgumentsError(f"the password cannot be read from {file}: {error}") from error
+    if not text.strip():
+        raise ArgumentsError(f"there is no password in the first line of {file}")
+    return text.strip()
 
 
 def _create_in(folder: Path, name: str, secret: str, kind: str | None) -> str:
@@ -88,8 +112,10 @@ def update_user(
     status: Annotated[str | None, typer.Option("--userStatus", "-s", help="enable or disable.")] = None,
     broker: Broker = None,
     cluster: Cluster = None,
+    password_file: PasswordFile = None,
 ) -> Output:
     """Change a user's password, type or status."""
+    password = _given(password, password_file)
     if password is None and kind is None and status is None:
         raise ArgumentsError("say what to change: -p, -t or -s")
     changed = UserInfo(username=user, password=password, user_type=kind, user_status=status)

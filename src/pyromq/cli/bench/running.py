@@ -33,7 +33,14 @@ Trace = Annotated[OnOff, typer.Option("--msgTraceEnable", "-m", help="Write trac
 Acl = Annotated[OnOff, typer.Option("--aclEnable", "-a", help="Sign requests with -ak and -sk.")]
 AccessKey = Annotated[str | None, typer.Option("--accessKey", "-ak", help="Access key.")]
 SecretKey = Annotated[
-    str | None, typer.Option("--secretKey", "-sk", envvar="PYROMQ_SECRET_KEY", show_envvar=False, help="Secret key.")
+    str | None,
+    typer.Option(
+        "--secretKey",
+        "-sk",
+        envvar="PYROMQ_SECRET_KEY",
+        show_envvar=False,
+        help="Secret key; others can see it in the list of processes, so better use the variable PYROMQ_SECRET_KEY.",
+    ),
 ]
 Number = Annotated[
     int, typer.Option("--messageQuantity", "-q", min=0, help="Stop after so many; 0 goes on until Ctrl-C.")

@@ -37,11 +37,15 @@ class Moment(int):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A table, with single figures below it. As JSON a list of objects, inside an object when there are figures."""
+    """A table, with single figures below it. As JSON a list of objects, inside an object when there are figures.
+
+    `note` is a sentence for people, who do not know what they asked for as well as programs do.
+    """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
     facts: Mapping[str, object] = field(default_factory=dict)
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,9 @@ def _show_rows(output: Rows, screen: Console) -> None:
     if output.facts:
         screen.print()
         _show_facts(output.facts, screen)
+    if output.note:
+        screen.print()
+        _plain(screen, printable(output.note))
 
 
 def _show_facts(fields: Mapping[str, object], screen: Console) -> None:

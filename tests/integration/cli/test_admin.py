@@ -97,6 +97,23 @@ def test_progress_and_offsets(pyromq: Commands) -> None:
     assert traffic["orders", "audit"]["inMsg24Hour"] == 4
 
 
+def test_a_reset_says_what_it_did(pyromq: Commands) -> None:
+    pyromq.admin(f"updateSubGroup -c {CLUSTER} -g moved")
+    said = pyromq("admin", "resetOffsetByTime", "-g", "moved", "-t", "orders", "-s", "0")
+    assert "group moved goes on in orders with the first message that is kept: 2 queues" in said
+    moved = pyromq.admin("resetOffsetByTime -g moved -t orders -s -1")
+    assert [(row["before"], row["offset"], row["moved"]) for row in moved] == [(0, 2, 2), (0, 2, 2)]
+    said = pyromq("admin", "resetOffsetByTime", "-g", "moved", "-t", "orders", "-s", "-1")
+    assert (
+        "group moved goes on in orders at the end, with what arrives from now on: 2 queues, 0 messages skipped" in said
+    )
+    said = pyromq("admin", "resetOffsetByTime", "-g", "moved", "-t", "orders", "-s", "1700000000000")
+    assert "with the first message stored at 2023-11-1" in said
+    assert "4 messages to come again" in said
+    refusal = pyromq.refused("admin", "resetOffsetByTime", "-g", "moved", "-t", "orders", "-s", "-2", code=2)
+    assert "-1 is the end, 0 the beginning" in refusal
+
+
 def test_messages(pyromq: Commands) -> None:
     (found,) = pyromq.admin("queryMsgByKey -t orders -k o-1")
     identity = found["messageId"]

@@ -18,7 +18,8 @@ from pyromq.protocol.names import is_dlq_topic, is_retry_topic, is_system_group,
 commands = Subject("Progress")
 
 GroupOption = Annotated[str, typer.Option("--group", "-g", help="Consumer group.", autocompletion=groups)]
-MOVED = ("Broker Name", "QID", "Offset")
+MOVED = ("Broker Name", "QID", "Before", "Offset", "Moved")
+END = -1
 
 
 @commands.command("consumerProgress", "-g billing", accepted={"-c": "--cluster"})
@@ -81,9 +82,12 @@ def reset_offset_by_time(
         if broker is None or offset is None:
             raise ArgumentsError("one queue needs its broker (-b) and the offset to go on from (-o)")
         place = MessageQueue(topic, _broker_name(session, broker), queue)
-        return _moved(session.admin.reset_offset(group, place, offset))
-    now = timestamp.strip().lower() == "now"
-    return _moved(session.admin.reset_offsets(group, topic, -1 if now else millis_of(timestamp), force=bool(force)))
+        before = _before(session, group, topic)
+        return _moved(before, session.admin.reset_offset(group, place, offset), f"group {group} goes on in {topic}")
+    when = END if timestamp.strip().lower() == "now" else millis_of(timestamp)
+    if when < END:
+        raise ArgumentsError(f"{timestamp} is no time: -1 is the end, 0 the beginning, else write {FORMS}")
+    return _reset(session, group, topic, when, force=bool(force))
 
 
 @commands.command("skipAccumulatedMessage", "-g billing -t orders", accepted={"-c": "--cluster"})
@@ -94,7 +98,7 @@ def skip_accumulated(
     force: Annotated[OnOff, typer.Option("--force", "-f", help="Forwards too.")] = OnOff.TRUE,
 ) -> Output:
     """Let a group go on from the end of every queue; what waits is skipped."""
-    return _moved(session.admin.skip_accumulated(group, topic, force=bool(force)))
+    return _reset(session, group, topic, END, force=bool(force))
 
 
 @commands.command("cloneGroupOffset", "-s billing -d audit -t orders")
@@ -249,5 +253,37 @@ def _broker_name(session: Session, broker: str) -> str:
     raise ClientError(f"the name servers know no broker {broker!r}")
 
 
-def _moved(offsets: dict[MessageQueue, int]) -> Output:
-    return Rows(MOVED, [(queue.broker_name, queue.queue_id, offset) for queue, offset in sorted(offsets.items())])
+def _reset(session: Session, group: str, topic: str, when: int, *, force: bool) -> Output:
+    if when == END:
+        where = "at the end, with what arrives from now on"
+    elif when == 0:
+        where = "with the first message that is kept"
+    else:
+        where = f"with the first message stored at {Moment(when)} or later"
+    before = _before(session, group, topic)
+    offsets = session.admin.reset_offsets(group, topic, when, force=force)
+    return _moved(before, offsets, f"group {group} goes on in {topic} {where}")
+
+
+def _before(session: Session, group: str, topic: str) -> dict[MessageQueue, int | None]:
+    """Where a group is; nowhere, as far as anybody knows, when brokers do not know it."""
+    try:
+        lag = session.admin.lag(group, topic)
+    except ClientError:
+        return {}
+    return {row.queue: row.consumer_offset for row in lag.queues}
+
+
+def _moved(before: dict[MessageQueue, int | None], offsets: dict[MessageQueue, int], what: str) -> Output:
+    """From where to where each queue went, and in one sentence what that means."""
+    rows, skipped, again = [], 0, 0
+    for queue, offset in sorted(offsets.items()):
+        old = before.get(queue)
+        step = None if old is None else offset - old
+        skipped += max(step or 0, 0)
+        again += max(-(step or 0), 0)
+        rows.append((queue.broker_name, queue.queue_id, old, offset, step))
+    if not rows:
+        return Rows(MOVED, rows, note=f"{what}: no queue was moved")
+    note = f"{what}: {len(rows)} queues, {skipped} messages skipped, {again} messages to come again"
+    return Rows(MOVED, rows, note=note)

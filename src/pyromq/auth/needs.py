@@ -196,6 +196,13 @@ def locks(request: Command, scene: Scene) -> Iterable[Need]:
         yield topic_need(name, SUB, scene)
 
 
+def running_info(request: Command, _scene: Scene) -> Iterable[Need]:
+    """Sub or Get on the group, Get for a dump of threads"""
+    # A member looks whether another one still has a queue; what its threads do is for operators.
+    plain = request.ext.get("jstackEnable", "false") == "false"
+    yield Need(GROUP, request.ext.get("consumerGroup", ""), SUB | GET if plain else GET)
+
+
 def batch_acks(request: Command, scene: Scene) -> Iterable[Need]:
     """Sub on the groups and topics"""
     for group_name, topic_name in {(ack.consumer_group, ack.topic) for ack in _body(request, BatchAckBody).acks}:

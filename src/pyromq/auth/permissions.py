@@ -136,7 +136,7 @@ PERMISSIONS: Final[Mapping[int, Permission]] = {
     Code.GET_CONSUMER_CONNECTION_LIST: look(group(GET)),
     Code.GET_PRODUCER_CONNECTION_LIST: look(_CLUSTER_GET),
     Code.GET_ALL_PRODUCER_INFO: look(_CLUSTER_GET),
-    Code.GET_CONSUMER_RUNNING_INFO: look(group(GET)),
+    Code.GET_CONSUMER_RUNNING_INFO: look(needs.running_info),
     Code.CONSUME_MESSAGE_DIRECTLY: admin(group(SUB), topic(SUB, optional=True), needs.message_id(SUB)),
     # the broker
     Code.UPDATE_BROKER_CONFIG: admin(_CLUSTER_UPDATE),

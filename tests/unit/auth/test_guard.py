@@ -132,6 +132,21 @@ def test_retry_topics_belong_to_their_group_and_waiting_topics_to_the_cluster() 
             checking.check(send(topic), connection())
 
 
+@pytest.mark.parametrize(("jstack", "allowed"), [("false", True), (None, True), ("true", False), ("TRUE", False)])
+def test_members_may_see_what_others_of_their_group_have_but_not_their_threads(
+    jstack: str | None, allowed: bool
+) -> None:
+    ext = {"consumerGroup": "g", "clientId": "other"} | ({} if jstack is None else {"jstackEnable": jstack})
+    for group, may in (("Group:g", allowed), ("Group:other", False)):
+        request = Command.request(RequestCode.GET_CONSUMER_RUNNING_INFO, ext=ext)
+        signed(request, "alice", SECRET)
+        if may:
+            guard(access(group)).check(request, connection())
+        else:
+            with pytest.raises(Denied):
+                guard(access(group)).check(request, connection())
+
+
 def test_codes_without_a_row_are_for_super_users() -> None:
     request = Command.request(9999)
     signed(request, "alice", SECRET)

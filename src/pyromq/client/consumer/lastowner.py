@@ -2,7 +2,7 @@
 
 A member that is told of a change gives its queues up when what it has in work is done and its offsets are written. The
 next owner asks it, by way of a broker, which queues it has; that is an old request, which clients of all languages
-answer. It needs the right to look at the group: who does not have it begins after `first_pull_delay`, as others do.
+answer. Apache's brokers want Get on the group for it, ours Sub: who may not ask begins after `first_pull_delay`.
 """
 
 import asyncio

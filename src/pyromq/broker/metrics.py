@@ -101,7 +101,6 @@ class BrokerMetrics(Collector):
         yield from self._lag()
         yield from self._transactions()
         yield from self._storage()
-        yield from self._damage()
         yield from self._replication()
         yield from self._tables()
         yield from self._transport()
@@ -267,11 +266,6 @@ class BrokerMetrics(Collector):
         checks.add_metric((*self._node, "sent"), broker.check_back.sent)
         checks.add_metric((*self._node, "given_up"), broker.check_back.given_up)
         yield checks
-
-    def _damage(self) -> Iterator[Metric]:
-        damage = self._broker.store.damage
-        yield self._gauge("pyromq_damaged_records", "Records of the log known to be damaged.", len(damage))
-        yield self._gauge("pyromq_damaged_bytes", "Their bytes, as far as they are remembered.", damage.bytes)
 
     def _storage(self) -> Iterator[Metric]:
         store = self._broker.store

@@ -14,9 +14,11 @@ import typer
 from pyromq.cli.completion import groups, topics
 from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.flags import fail
+from pyromq.cli.plaintext import printable
 from pyromq.cli.reading import LOOK_AGAIN, Reader, bounds, group_messages, tools_consumer
 from pyromq.cli.times import FORMS, millis_of
 from pyromq.cli.writing import FIELDS_HELP, FolderWriter, Format, Writer
+from pyromq.client.consumer.damage import DamageContext, OnDamaged
 from pyromq.client.consumer.pull import PullConsumer
 from pyromq.client.errors import ClientError
 from pyromq.errors import PyroMQError
@@ -74,6 +76,14 @@ def consume(
     folder: Annotated[
         Path | None, typer.Option("--output-dir", help="Write a file a message into this folder.")
     ] = None,
+    on_damaged: Annotated[
+        OnDamaged,
+        typer.Option(
+            "--on-damaged",
+            help="A message that cannot be read as it was sent: print it as it is stored, pass over it, or with "
+            "--group make it a dead letter of the group. Each is told on standard error.",
+        ),
+    ] = OnDamaged.DELIVER,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end how many there were.")] = False,
     namesrv: NameServers = None,
 ) -> None:
@@ -86,10 +96,12 @@ def consume(
             raise ClientError("give --output or --output-dir, not both")
         if group is not None and queues:
             raise ClientError("members of a group share its queues; --queue cannot be chosen with --group")
+        if group is None and on_damaged is OnDamaged.DEAD_LETTER:
+            raise ClientError("only a group has dead letters: give --group, or --on-damaged deliver or skip")
         where = begin if begin in ("earliest", "latest") else millis_of(begin)
         chosen = [_chosen(topic, text) for text in queues or ()]
         writer = _writer(output, folder, form, template)
-        options = client_options(namesrv)
+        options = client_options(namesrv) | {"on_damaged": on_damaged}
         wanted = Wanted(topic, where, tags, sql, exit_at_end, count, idle)
         work = (
             _as_member(wanted, group, writer, options)
@@ -121,10 +133,23 @@ class Wanted:
     idle: float | None
 
 
+class _Told:
+    """A damage hook that tells the user."""
+
+    name = "told"
+
+    def damaged(self, context: DamageContext) -> None:
+        message, queue = context.message, context.queue
+        where = f"offset {message.queue_offset} of {queue.broker_name}:{queue.queue_id}, log {message.physical_offset}"
+        typer.echo(f"damaged message at {where} ({context.action}): {printable(context.fault)}", err=True)
+
+
 async def _without_trace(
     wanted: Wanted, chosen: list[tuple[MessageQueue, int | None]], writer: Output, options: dict[str, Any]
 ) -> None:
-    async with tools_consumer(options) as consumer:
+    consumer = tools_consumer(options)
+    consumer.damage_hooks.append(_Told())
+    async with consumer:
         known = await consumer.fetch_queues(wanted.topic)
         for queue, _ in chosen:
             if queue not in known:
@@ -138,6 +163,7 @@ async def _without_trace(
 async def _as_member(wanted: Wanted, group: str, writer: Output, options: dict[str, Any]) -> None:
     consumer = PullConsumer(group, poll_timeout=LOOK_AGAIN, **_beginning(wanted.begin), **options)
     consumer.subscribe(wanted.topic, wanted.tags, sql=wanted.sql)
+    consumer.damage_hooks.append(_Told())
     async with consumer:
         ends = None
         if wanted.exit_at_end:

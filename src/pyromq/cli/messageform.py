@@ -9,7 +9,7 @@ import msgspec
 from pyromq.cli.output import body_text
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import Message, ReceivedMessage
-from pyromq.protocol.properties import RESERVED
+from pyromq.protocol.properties import RESERVED, Property
 
 
 class MessageForm(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):
@@ -35,6 +35,7 @@ class MessageForm(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
     born_timestamp: int | None = None
     store_timestamp: int | None = None
     reconsume_times: int = 0
+    fault: str | None = None
 
     @classmethod
     def of(cls, message: ReceivedMessage) -> "MessageForm":
@@ -57,6 +58,7 @@ class MessageForm(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
             born_timestamp=message.born_timestamp,
             store_timestamp=message.store_timestamp,
             reconsume_times=message.reconsume_times,
+            fault=message.fault,
         )
 
     def message(self, topic: str) -> Message:
@@ -72,6 +74,8 @@ class MessageForm(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unk
         )
         for name, value in self.properties.items():
             made.put_property(name, value)
+        if self.fault:
+            made.properties[Property.FAULT] = self.fault
         return made
 
     def _raw_body(self) -> bytes:

@@ -88,10 +88,10 @@ class FilteredPulls:
         kept: list[bytes | memoryview] = []
         try:
             for batch in batches(body):
-                decided = await uploaded.match([candidate.seen() for candidate in batch])
-                kept += [
-                    candidate.encode(over, level) for candidate, passes in zip(batch, decided, strict=True) if passes
-                ]
+                sound = [candidate for candidate in batch if not candidate.message.damaged]
+                decided = await uploaded.match([candidate.seen() for candidate in sound]) if sound else []
+                refused = {id(each) for each, passes in zip(sound, decided, strict=True) if not passes}
+                kept += [candidate.encode(over, level) for candidate in batch if id(candidate) not in refused]
         except JailError as error:
             raise failed(uploaded, error) from error
         except ProtocolError as error:

@@ -2,6 +2,7 @@
 
 A record that passes goes on byte for byte, unless its body is large and was stored plain: then it is compressed on the
 way, as RocketMQ's filter server does. Bodies are inflated only while the filter looks at them, a batch at a time.
+A damaged record goes on as it is, whatever the filter wants: only its consumer can set it aside.
 """
 
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from pyromq.filtersrv.frames import FilterMessage
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import unwrap
 from pyromq.protocol.compression import CompressionType, compress
+from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.record import SYS_FLAG_AT, decode_record, encode_record
+from pyromq.protocol.salvage import next_record, salvage_record
 
 MAX_BODY: Final = 16 * 1024 * 1024
 BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -46,6 +49,8 @@ class Candidate:
     def encode(self, compress_over: int, level: int) -> bytes | memoryview:
         """As the consumer gets it."""
         message, record = self.message, self.record
+        if message.damaged and record is not None:
+            return record
         plain = record is None or not sysflag.COMPRESSED & _sys_flag(record)
         if plain and len(message.body) >= compress_over:
             packed = compress(bytes(message.body), CompressionType.ZLIB, level)
@@ -57,7 +62,7 @@ class Candidate:
 
 
 def batches(body: bytes | bytearray | memoryview) -> Iterator[list[Candidate]]:
-    """The messages of a pull body, as many at a time as are worth a question. Raises MessageError."""
+    """The messages of a pull body, as many at a time as are worth a question; damaged ones are marked as such."""
     batch: list[Candidate] = []
     size = 0
     for candidate in _candidates(memoryview(body)):
@@ -73,11 +78,17 @@ def batches(body: bytes | bytearray | memoryview) -> Iterator[list[Candidate]]:
 def _candidates(body: memoryview) -> Iterator[Candidate]:
     offset = 0
     while offset < len(body):
-        message = decode_record(body, offset, max_body=MAX_BODY)
-        record = body[offset : offset + message.store_size]
-        offset += message.store_size
-        if sysflag.is_wrapped_batch(message.sys_flag):
-            yield from (Candidate(each, None) for each in unwrap(message))
+        try:
+            message = decode_record(body, offset, max_body=MAX_BODY, check_crc=True)
+            record = body[offset : offset + message.store_size]
+            inner = unwrap(message) if sysflag.is_wrapped_batch(message.sys_flag) else None
+        except MessageError as error:
+            record = body[offset : next_record(bytes(body), offset)]
+            message, inner = salvage_record(record, max_body=MAX_BODY), None
+            message.fault = message.fault or str(error)
+        offset += len(record)
+        if inner is not None:
+            yield from (Candidate(each, None) for each in inner)
         else:
             yield Candidate(message, record)
 

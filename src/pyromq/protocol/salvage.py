@@ -162,7 +162,7 @@ def _is_text(raw: bytes) -> bool:
 
 def _unframed(data: bytes, offset: int, error: MessageError) -> ReceivedMessage:
     """What lies up to the next record, as one message; its offsets are those it claims, if it is long enough."""
-    raw = data[offset : _next_record(data, offset)]
+    raw = data[offset : next_record(data, offset)]
     return ReceivedMessage(
         "",
         raw,
@@ -174,7 +174,7 @@ def _unframed(data: bytes, offset: int, error: MessageError) -> ReceivedMessage:
     )
 
 
-def _next_record(data: bytes, offset: int) -> int:
+def next_record(data: bytes, offset: int) -> int:
     """Where the record behind a broken one begins: where its size says if that can be, else the next that is whole."""
     end = len(data)
     following = offset + int.from_bytes(data[offset : offset + 4], signed=True)

@@ -67,9 +67,10 @@ class BodyReader:
         self._decoder = msgspec.json.Decoder(struct)
         self._converters = [convert for _, convert in kinds]
 
-    def columns(self, bodies: pa.Array) -> tuple[dict[str, pa.Array], pa.Array | None]:
+    def columns(self, bodies: pa.Array, faults: pa.Array | None = None) -> tuple[dict[str, pa.Array], pa.Array | None]:
         """The fields of all bodies, and where rows are to be dropped, which of them stay.
 
+        A body with a fault is damaged: it is not looked into, and whether it ends the query was decided before.
         Raises BadRecordError for a body that does not fit, if that is what was asked for.
         """
         assert self._decoder is not None  # noqa: S101 - made by the constructor
@@ -77,7 +78,12 @@ class BodyReader:
         errors: list[str | None] = []
         blank = (None,) * len(self._fields)
         decode, astuple = self._decoder.decode, msgspec.structs.astuple
-        for body in bodies.to_pylist():
+        damage = [None] * len(bodies) if faults is None or not faults.is_valid().true_count else faults.to_pylist()
+        for body, fault in zip(bodies.to_pylist(), damage, strict=True):
+            if fault is not None:
+                rows.append(blank)
+                errors.append(fault)
+                continue
             try:
                 values = astuple(decode(body))
                 rows.append(

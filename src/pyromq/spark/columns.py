@@ -31,6 +31,7 @@ COLUMNS: Final[dict[str, tuple[str, pa.DataType]]] = {
     "storeSize": ("int", pa.int32()),
     "bodyCrc": ("int", pa.int32()),
     "preparedTransactionOffset": ("bigint", pa.int64()),
+    "fault": ("string", pa.string()),
 }
 """Every column with its type in Spark's words and in Arrow's."""
 

@@ -16,19 +16,22 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]  # has no annotatio
 
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import unwrap
-from pyromq.protocol.compression import MAX_INFLATED, decompress
+from pyromq.protocol.compression import MAX_INFLATED, InflatedSizeError, decompress
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.host import unpack_host
-from pyromq.protocol.ids import offset_message_id
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import Property
 from pyromq.protocol.record import MAX_INFLATED_RECORDS, decode_record
+from pyromq.protocol.salvage import salvage_record
 from pyromq.spark import scalar
-from pyromq.spark.columns import COLUMNS, TIMESTAMP
-from pyromq.spark.errors import ReadError
+from pyromq.spark.columns import COLUMNS
+from pyromq.spark.errors import InflationError, ReadError
+from pyromq.spark.fields import hosts, native, times, with_offset_ids
 from pyromq.spark.gather import gather, text
 from pyromq.spark.layout import Bytes, Layout, Longs, Mask, locate, shapes
 from pyromq.spark.propertytext import Properties
+from pyromq.spark.sourceoptions import CorruptRecords
+
+MAX_FAULTS = 5
 
 _NUMBERS = {
     "queueId": "queue",
@@ -66,7 +69,7 @@ class RowSpec:
     text_body: bool = False
     decompress: bool = True
     verify_crc: bool = False
-    skip_corrupt: bool = False
+    corrupt: CorruptRecords = CorruptRecords.FAIL
     tags: frozenset[str] | None = None
     """Tags that pass; None lets all pass."""
 
@@ -77,7 +80,9 @@ class Rows(NamedTuple):
     length: int
     columns: dict[str, pa.Array]
     corrupt: int = 0
-    """Records left out because they cannot be read."""
+    """Records that are damaged, left out or not."""
+    faults: Sequence[str] = ()
+    """What is wrong with the first of them."""
 
 
 class _Part(NamedTuple):
@@ -92,7 +97,9 @@ def decode(
     spec: RowSpec,
     owner: Longs | None = None,
 ) -> Rows:
-    """The rows of records at ascending `starts`. Raises ReadError for one that cannot be read, unless told to skip.
+    """The rows of records at ascending `starts`. Raises ReadError for one that is damaged, unless told to go on.
+
+    Raises InflationError when their bodies are too much for one go: decode fewer at a time.
 
     `owner` says to which segment each record belongs, where segments do not come one after another.
     """
@@ -129,6 +136,9 @@ class _Decoding:
         self._spec = spec
         self._owner = owner
         self._corrupt = 0
+        self._faults: list[str] = []
+        self._inflated: dict[int, bytes] = {}
+        """Bodies by their position, of records whose rows are made with vectors."""
         self._budget = MAX_INFLATED_RECORDS
 
     def rows(self) -> Rows:
@@ -139,22 +149,26 @@ class _Decoding:
         if not parts:
             parts = [self._scalar_part([])]
         if len(parts) == 1:
-            return Rows(len(parts[0].order), parts[0].columns, self._corrupt)
+            return Rows(len(parts[0].order), parts[0].columns, self._corrupt, self._faults)
         order = pa.array(np.argsort(np.concatenate([part.order for part in parts]), kind="stable"))
         merged = {
             name: pa.concat_arrays([part.columns[name] for part in parts]).take(order) for name in self._spec.columns
         }
-        return Rows(len(order), merged, self._corrupt)
+        return Rows(len(order), merged, self._corrupt, self._faults)
 
     def _of_one_shape(self, rows: Longs, kind: int) -> list[_Part]:
         layout, sound = locate(self._data, self._starts[rows], kind)
         if self._spec.verify_crc:
             sound &= self._checksums(layout, sound)
-        if not sound.all():
-            self._refuse(rows[~sound])
         keep = sound & self._in_range(layout, rows)
         wrapped = keep & _is_batch(layout)
+        if self._spec.decompress and "body" in self._spec.columns:
+            broken = self._inflate_all(layout, keep & ~wrapped)
+            sound &= ~broken
+            keep &= ~broken
         parts = []
+        if not sound.all():
+            parts.append(self._damaged_part(rows[~sound].tolist()))
         if wrapped.any():
             parts.append(self._scalar_part(rows[wrapped].tolist()))
             keep &= ~wrapped
@@ -180,16 +194,46 @@ class _Decoding:
         matches = [crc32(view[start:end]) & 0x7FFFFFFF == crc for start, end, crc in spans]
         return sound & np.array(matches, np.bool_)
 
-    def _refuse(self, rows: Longs) -> None:
-        self._corrupt += len(rows)
-        if self._spec.skip_corrupt:
-            return
-        start = int(self._starts[rows[0]])
-        try:
-            decode_record(self._buffer, start, decompress=False, check_crc=self._spec.verify_crc)
-        except MessageError as error:
-            raise ReadError(f"a record cannot be read: {error}") from error
-        raise ReadError(f"the record at {start} cannot be read")
+    def _damaged_part(self, rows: Sequence[int]) -> _Part:
+        """The rows of damaged records, as far as they are wanted: with what is left of each, and its fault."""
+        messages: list[ReceivedMessage] = []
+        order: list[int] = []
+        for row in rows:
+            segment = self._segments[int(self._owner[row])]
+            for message in self._damaged(row, None):
+                if segment.start <= message.queue_offset < segment.end and self._passes(message):
+                    messages.append(message)
+                    order.append(row)
+        return self._part_of(messages, order)
+
+    def _damaged(self, row: int, problem: str | None) -> list[ReceivedMessage]:
+        """What is left of a record, if that is wanted. Raises ReadError when damage is to end the query."""
+        start, segment = int(self._starts[row]), self._segments[int(self._owner[row])]
+        later = self._starts[np.searchsorted(self._starts, start, side="right") :]
+        end = int(later[0]) if len(later) else len(self._buffer)
+        message = salvage_record(self._buffer[start:end], inflate=self._spec.decompress)
+        unframed = not message.topic
+        message.queue_offset = self._place(row, segment) if unframed else message.queue_offset + segment.delta
+        message.broker_name = segment.broker
+        message.topic = segment.topic or message.topic
+        message.fault = message.fault or problem or "the record breaks a rule"
+        if self._spec.corrupt is CorruptRecords.FAIL:
+            raise ReadError(
+                f"{problem or 'a record cannot be read'}: {message.fault}; corruptRecords=keep or skip go on"
+            )
+        self._corrupt += 1
+        if len(self._faults) < MAX_FAULTS:
+            where = f"{message.topic} {segment.broker} queue {message.queue_id} offset {message.queue_offset}"
+            self._faults.append(f"{where}: {message.fault}")
+        return [message] if self._spec.corrupt is CorruptRecords.KEEP else []
+
+    def _place(self, row: int, segment: Segment) -> int:
+        """The offset behind the record before: of one without a frame nothing else is known."""
+        if row and self._owner[row - 1] == self._owner[row]:
+            before = salvage_record(self._buffer[int(self._starts[row - 1]) : int(self._starts[row])], inflate=False)
+            if before.topic:
+                return before.queue_offset + segment.delta + 1
+        return max(segment.start, 0)
 
     def _scalar_part(self, rows: Sequence[int]) -> _Part:
         messages: list[ReceivedMessage] = []
@@ -203,19 +247,20 @@ class _Decoding:
                 whole.topic = segment.topic or whole.topic
                 found = [whole] if whole.sys_flag & sysflag.COMPRESSED else unwrap(whole)
             except MessageError as error:
-                self._corrupt += 1
-                if self._spec.skip_corrupt:
-                    continue
-                raise ReadError(f"a record cannot be read: {error}") from error
+                found = self._damaged(row, f"a record cannot be read: {error}")
             kept = [each for each in found if segment.start <= each.queue_offset < segment.end and self._passes(each)]
             messages += kept
             order += [row] * len(kept)
+        return self._part_of(messages, order)
+
+    def _part_of(self, messages: Sequence[ReceivedMessage], order: Sequence[int]) -> _Part:
         spec = self._spec
         columns = scalar.arrays(messages, spec.columns, text_properties=spec.text_properties, text_body=spec.text_body)
         return _Part(np.array(order, np.int64), columns)
 
     def _passes(self, message: ReceivedMessage) -> bool:
-        return self._spec.tags is None or message.tags in self._spec.tags
+        """Whether its tag is wanted; of a damaged one without a tag only the broker knows."""
+        return self._spec.tags is None or message.tags in self._spec.tags or (message.damaged and message.tags is None)
 
     def _vector_part(self, layout: Layout, rows: Longs) -> _Part:
         spec = self._spec
@@ -233,7 +278,7 @@ class _Decoding:
 
     def _column(self, name: str, layout: Layout, rows: Longs, properties: Properties | None) -> pa.Array:
         if name in _NUMBERS:
-            return _native(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
+            return native(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
         if properties is not None and name in _FROM_PROPERTIES:
             return self._from_properties(name, layout, properties)
         return getattr(self, f"_{name.lower()}")(layout, rows)
@@ -244,7 +289,7 @@ class _Decoding:
         if name == "keys":
             return properties.column(Property.KEYS)
         if name == "msgId":
-            return _with_offset_ids(properties.column(Property.UNIQ_KEY), layout)
+            return with_offset_ids(properties.column(Property.UNIQ_KEY), layout)
         if self._spec.text_properties:
             return pa.array([msgspec.json.encode(each).decode() for each in properties.dicts()], pa.string())
         return properties.maps()
@@ -269,35 +314,51 @@ class _Decoding:
         return pa.array(flags & ~np.int32(sysflag.COMPRESSED) if self._spec.decompress else flags)
 
     def _borntimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
-        return _times(layout.fixed["born"])
+        return times(layout.fixed["born"])
 
     def _storetimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
-        return _times(layout.fixed["stored"])
+        return times(layout.fixed["stored"])
 
     def _bornhost(self, layout: Layout, _rows: Longs) -> pa.Array:
-        return _hosts(layout.fixed["bornhost"])
+        return hosts(layout.fixed["bornhost"])
 
     def _storehost(self, layout: Layout, _rows: Longs) -> pa.Array:
-        return _hosts(layout.fixed["storehost"])
+        return hosts(layout.fixed["storehost"])
+
+    def _fault(self, layout: Layout, _rows: Longs) -> pa.Array:
+        return pa.nulls(len(layout.end), pa.string())
 
     def _body(self, layout: Layout, _rows: Longs) -> pa.Array:
         bodies = gather(self._data, layout.body_at, layout.body_end)
-        flags = layout.fixed["sysflag"]
-        packed = np.flatnonzero(flags & sysflag.COMPRESSED)
+        packed = np.flatnonzero(layout.fixed["sysflag"] & sysflag.COMPRESSED)
         if self._spec.decompress and len(packed):
-            inflated = pa.array(
-                [self._inflate(bodies[int(row)].as_py(), int(flags[row])) for row in packed], pa.binary()
-            )
+            inflated = pa.array([self._inflated[int(at)] for at in layout.body_at[packed]], pa.binary())
             places = np.arange(len(bodies))
             places[packed] = len(bodies) + np.arange(len(packed))
             bodies = pa.concat_arrays([bodies, inflated]).take(pa.array(places))
         return text(bodies) if self._spec.text_body else bodies
 
+    def _inflate_all(self, layout: Layout, wanted: Mask) -> Mask:
+        """Inflate what is compressed; which of them cannot be."""
+        broken: Mask = np.zeros(len(wanted), np.bool_)
+        flags = layout.fixed["sysflag"]
+        for row in np.flatnonzero(wanted & (flags & sysflag.COMPRESSED != 0)).tolist():
+            at = int(layout.body_at[row])
+            body = bytes(self._buffer[at : int(layout.body_end[row])])
+            try:
+                self._inflated[at] = self._inflate(body, int(flags[row]))
+            except MessageError:
+                broken[row] = True
+        return broken
+
     def _inflate(self, body: bytes, flag: int) -> bytes:
+        """Raises MessageError for what cannot be, InflationError when all together are too large."""
         try:
             inflated = decompress(body, flag, limit=min(MAX_INFLATED, self._budget))
-        except MessageError as error:
-            raise ReadError(f"a body cannot be inflated: {error}; decompress=false reads it as it is") from error
+        except InflatedSizeError as error:
+            if self._budget < MAX_INFLATED:
+                raise InflationError(f"all bodies inflate to more than {MAX_INFLATED_RECORDS} bytes") from error
+            raise
         self._budget -= max(len(inflated) - len(body), 0)
         return inflated
 
@@ -305,38 +366,3 @@ class _Decoding:
 def _is_batch(layout: Layout) -> Mask:
     found: Mask = layout.fixed["sysflag"] & sysflag.WRAPPED_BATCH == sysflag.WRAPPED_BATCH
     return found
-
-
-def _native(values: Any, kind: pa.DataType) -> pa.Array:
-    return pa.array(values.astype(kind.to_pandas_dtype()))
-
-
-def _times(millis: Any) -> pa.Array:
-    values = millis.astype(np.int64)
-    absurd = (values < scalar.MIN_TIME) | (values > scalar.MAX_TIME)
-    return pa.array(np.where(absurd, 0, values) * 1000, mask=absurd if absurd.any() else None).view(TIMESTAMP)
-
-
-def _hosts(values: Any) -> pa.Array:
-    """Addresses as text; each different one is formatted once."""
-    width = values.dtype.itemsize
-    raw = np.ascontiguousarray(values)
-    if width == 8:
-        different, places = np.unique(raw.view(np.uint64), return_inverse=True)
-        names = [str(unpack_host(each.tobytes())) for each in different]
-        return pa.array(names, pa.string()).take(pa.array(places))
-    return pa.array([str(unpack_host(each.tobytes())) for each in raw], pa.string())
-
-
-def _with_offset_ids(ids: pa.Array, layout: Layout) -> pa.Array:
-    """Messages whose sender gave them no id are known by their place."""
-    if not ids.null_count:
-        return ids
-    missing = np.flatnonzero(ids.is_null().to_numpy(zero_copy_only=False))
-    made = []
-    for row in missing:
-        host = unpack_host(layout.fixed["storehost"][row].tobytes())
-        made.append(offset_message_id(host.ip, host.port, int(layout.fixed["physical"][row])))
-    places = np.arange(len(ids))
-    places[missing] = len(ids) + np.arange(len(missing))
-    return pa.concat_arrays([ids, pa.array(made, pa.string())]).take(pa.array(places))

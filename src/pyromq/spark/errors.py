@@ -28,6 +28,10 @@ class ReadError(SparkError):
     """Messages that should be there could not be read, after all attempts."""
 
 
+class InflationError(ReadError):
+    """The bodies of some records are more than may be inflated in one go."""
+
+
 class BadRecordError(SparkError):
     """A message does not have the form that the options promise, and `badRecords` is `fail`."""
 

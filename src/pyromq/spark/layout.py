@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pyromq.protocol import sysflag
-from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, MIN_SIZE, RecordError
+from pyromq.protocol.record import MAGIC_V1, MAGIC_V2, MIN_SIZE
+from pyromq.protocol.salvage import next_record
 
 Bytes = npt.NDArray[np.uint8]
 Longs = npt.NDArray[np.int64]
@@ -60,18 +61,18 @@ class Layout:
 
 
 def walk(buffer: bytes | memoryview, start: int = 0) -> Longs:
-    """Starts of records that lie back to back up to the end of the buffer. Raises RecordError where they do not."""
+    """Starts of records that lie back to back up to the end of the buffer.
+
+    Where a size is wrong, the next record is looked for: what lies before it is for the decoder to refuse.
+    """
     starts = []
     position, end = start, len(buffer)
     unpack = _SIZE
-    while position <= end - MIN_SIZE:
+    while position < end:
         starts.append(position)
-        (size,) = unpack(buffer, position)
-        if size < MIN_SIZE:
-            raise RecordError(f"record at {position} claims {size} bytes")
-        position += size
-    if position != end:
-        raise RecordError(f"records end at {position} in a buffer of {end} bytes")
+        size = unpack(buffer, position)[0] if position <= end - MIN_SIZE else 0
+        following = position + size
+        position = following if size >= MIN_SIZE and following <= end else next_record(bytes(buffer), position)
     return np.array(starts, np.int64)
 
 

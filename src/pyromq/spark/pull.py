@@ -29,7 +29,7 @@ from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
 from pyromq.spark.layout import walk
 from pyromq.spark.offsets import Range
 from pyromq.spark.rows import Shape
-from pyromq.spark.sourceoptions import DataLoss, SourceOptions
+from pyromq.spark.sourceoptions import CorruptRecords, DataLoss, SourceOptions
 
 log = logging.getLogger(__name__)
 
@@ -105,20 +105,17 @@ class Puller:
         segments = []
         size = rows = 0
         for wanted, body, delta in self.responses(ranges):
-            try:
-                found = walk(body)
-            except ProtocolError as error:
-                raise ReadError(f"answer about {wanted} cannot be read: {error}") from error
+            found = walk(body)
             bodies.append(body)
             starts.append(found + size)
             segments.append(Segment(len(found), wanted.topic, wanted.broker, wanted.start, wanted.end, delta))
             size += len(body)
             rows += len(found)
             if rows >= ROWS or size >= BYTES:
-                yield shape.batch(b"".join(bodies), np.concatenate(starts), segments)
+                yield from shape.batches(b"".join(bodies), np.concatenate(starts), segments)
                 bodies, starts, segments, size, rows = [], [], [], 0, 0
         if rows:
-            yield shape.batch(b"".join(bodies), np.concatenate(starts), segments)
+            yield from shape.batches(b"".join(bodies), np.concatenate(starts), segments)
 
     def responses(self, ranges: Sequence[Range]) -> Iterator[tuple[Range, Body, int]]:
         """Records as brokers send them, slice after slice, each with the slice it belongs to."""
@@ -206,9 +203,19 @@ class Puller:
             # A slave that is behind, or records on their way out of the store: soon there is an answer.
             self._failed(each, ReadError(f"{each.wanted.broker} has nothing at {each.offset}: {answer.remark}"))
             return
+        if lost := header.left_out():
+            self._left_out(each, lost)
         each.faults = 0
         each.offset = header.next_begin_offset
         each.is_done = each.offset >= each.wanted.end
+
+    def _left_out(self, each: _Slice, offsets: Sequence[int]) -> None:
+        """The broker has no readable record there: nothing of them can be a row."""
+        places = ", ".join(map(str, offsets))
+        text = f"{each.wanted.broker} left out messages {places} of {each.wanted}: their records are damaged"
+        if self._options.corrupt_records is CorruptRecords.FAIL:
+            raise ReadError(f"{text}; corruptRecords=keep or skip go on")
+        log.warning("%s", text)
 
     def _lost(self, each: _Slice, upto: int, reason: str) -> None:
         upto = min(upto, each.wanted.end)

@@ -1,16 +1,20 @@
 """The shape of rows: which columns, of what type, made how. Planned once from options and schema, sent to tasks."""
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.spark import columns
 from pyromq.spark.body import BODY, ERROR, BodyReader, field_names
 from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.decode import RowSpec, Segment, decode
-from pyromq.spark.errors import ColumnError
+from pyromq.spark.errors import ColumnError, InflationError
 from pyromq.spark.layout import Longs
-from pyromq.spark.sourceoptions import BadRecords, BodyFormat, PropertiesFormat, RowOptions
+from pyromq.spark.sourceoptions import BadRecords, BodyFormat, CorruptRecords, PropertiesFormat, RowOptions
+
+log = logging.getLogger(__name__)
 
 
 def message_columns(options: RowOptions) -> tuple[str, ...]:
@@ -60,7 +64,7 @@ class Shape:
         schema: pa.Schema,
         *,
         tags: frozenset[str] | None = None,
-        skip_corrupt: bool = False,
+        corrupt: CorruptRecords = CorruptRecords.FAIL,
     ) -> "Shape":
         """From the options and the schema that Spark wants. Raises ColumnError for columns or types nobody can make."""
         fields = {name.lower() for name in field_names(options.body_schema)} if options.body_schema else set()
@@ -78,26 +82,44 @@ class Shape:
         reader = BodyReader(inside, options.bad_records) if inside or extra & set(schema.names) else None
         if reader is not None and text_body:
             raise ColumnError("with bodyFormat=json the column body is binary")
+        made = (*names, *(name for name in ("body", "fault") if reader is not None and name not in names))
         spec = RowSpec(
-            (*names, "body") if reader is not None and "body" not in names else names,
+            made,
             text_properties=text_properties,
             text_body=text_body,
             decompress=options.decompress,
-            verify_crc=options.verify_crc,
-            skip_corrupt=skip_corrupt,
+            verify_crc=options.verify_crc and "body" in made,
+            corrupt=corrupt,
             tags=tags,
         )
         return cls(schema, spec, reader)
+
+    def batches(
+        self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], owner: Longs | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows of some records, in several batches if their bodies are too much for one. Raises as `batch`."""
+        if owner is None:
+            owner = np.repeat(np.arange(len(segments)), [segment.records for segment in segments])
+        try:
+            yield self.batch(buffer, starts, segments, owner)
+        except InflationError:
+            half = len(starts) // 2
+            if not half:
+                raise
+            yield from self.batches(buffer, starts[:half], segments, owner[:half])
+            yield from self.batches(buffer, starts[half:], segments, owner[half:])
 
     def batch(
         self, buffer: bytes | memoryview, starts: Longs, segments: Sequence[Segment], owner: Longs | None = None
     ) -> pa.RecordBatch:
         """The rows of some records, see `decode`. Raises ReadError or BadRecordError."""
         rows = decode(buffer, starts, segments, self._spec, owner)
+        if rows.corrupt:
+            log.warning("%d damaged records (corruptRecords=%s): %s", rows.corrupt, self._spec.corrupt, rows.faults)
         made = {name.lower(): column for name, column in rows.columns.items()}
         stays = None
         if self._body is not None:
-            fields, stays = self._body.columns(rows.columns["body"])
+            fields, stays = self._body.columns(rows.columns["body"], rows.columns["fault"])
             made |= {name.lower(): column for name, column in fields.items()}
         batch = pa.RecordBatch.from_arrays([made[field.name.lower()] for field in self.schema], schema=self.schema)
         return batch if stays is None else batch.filter(stays)

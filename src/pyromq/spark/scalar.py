@@ -44,6 +44,7 @@ _FIELDS: dict[str, Callable[[ReceivedMessage], Any]] = {
     "storeSize": lambda message: message.store_size,
     "bodyCrc": lambda message: message.body_crc,
     "preparedTransactionOffset": lambda message: message.prepared_transaction_offset,
+    "fault": lambda message: message.fault,
 }
 
 

@@ -66,7 +66,7 @@ class RocketMQSource(DataSource):
 
         options = self._source_options()
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return options, Shape.plan(options, arrow, tags=options.wanted_tags)
+        return options, Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
 
     def _source_options(self) -> "SourceOptions":
         from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
@@ -97,9 +97,9 @@ class RocketMQLogSource(DataSource):
         from pyromq.spark.rows import Shape  # noqa: PLC0415 - see above
 
         options = self._log_options()
-        skip = options.corrupt_records == "skip"
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return LogReader(options, Shape.plan(options, arrow, tags=options.wanted_tags, skip_corrupt=skip))
+        shape = Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+        return LogReader(options, shape)
 
     def _log_options(self) -> "LogOptions":
         from pyromq.spark.log.options import LogOptions  # noqa: PLC0415 - see above

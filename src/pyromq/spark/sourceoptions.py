@@ -62,8 +62,11 @@ class Fallback(enum.StrEnum):
 
 
 class CorruptRecords(enum.StrEnum):
+    """What to do with a record that is damaged: its checksum, its compression or its frame does not hold."""
+
     FAIL = "fail"
     SKIP = "skip"
+    KEEP = "keep"
 
 
 @settings
@@ -80,7 +83,7 @@ class RowOptions(ConnectionOptions):
         "`_body` beside nulls.",
     )
     decompress: bool = option(True, "Inflate bodies that producers compressed.")
-    verify_crc: bool = option(False, "Compare each body with its checksum.")
+    verify_crc: bool = option(True, "Compare each body that is read with its checksum.")
 
 
 @settings
@@ -159,6 +162,11 @@ class SourceOptions(SelectionOptions):
     max_records_per_partition: int | None = option(None, "Messages of a task at most; splits queues.", minimum=1)
     read_mode: ReadMode = option(ReadMode.PULL, "Over the network, from files of the store, or from files if possible.")
     store_path: str | None = option(None, "Store directory for reading files, or `broker-a=dir,broker-b=dir`.")
+    corrupt_records: CorruptRecords = option(
+        CorruptRecords.KEEP,
+        "A record that is damaged, or cannot be inflated: `keep` it as a row with its body as it is stored and the "
+        "reason in the column `fault`, `skip` it with a warning, or `fail`.",
+    )
     fail_on_data_loss: DataLoss = option(DataLoss.FAIL, "When messages are gone: fail, skip, or skip and note it.")
     pull_batch_size: int = option(1024, "Messages asked for at a time.", minimum=1, maximum=65_536)
     pull_in_flight: int = option(4, "Requests under way at a time in a task.", minimum=1, maximum=256)

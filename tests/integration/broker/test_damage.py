@@ -77,9 +77,9 @@ async def test_damage_is_shown_to_operators(tmp_path: Path, caplog: pytest.LogCa
     async with standalone(tmp_path) as (broker, peer):
         await peer.pull("orders")
         info = KVTable.decode((await peer.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
-        assert info["damagedRecords"] == "1"
-        assert info["damagedPlaces"].startswith("orders/0/2@")
-        assert "pyromq_damaged_records{" in BrokerMetrics(broker).page().decode()
+        assert info["storeDamagedRecords"] == "1"
+        assert info["storeDamagedPlaces"].endswith("@orders/0/2")
+        assert "pyromq_store_damaged_records{" in BrokerMetrics(broker).page().decode()
         assert "message 2 of queue 0 of orders" in caplog.text
 
 

@@ -1,5 +1,6 @@
 """`pyromq send` and `pyromq consume` against a running cluster."""
 
+import asyncio
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from pyromq import Admin, MessageQueue
 from pyromq.cli import app
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 from tests.integration.cli.cluster import BROKER, CLUSTER, Commands
+from tests.poison import send_raw
 from tests.processes import standalone
 
 BOUND = 60.0
@@ -194,3 +196,29 @@ def test_failures_are_one_line(pyromq: Commands, arguments: list[str], reason: s
     pyromq.admin(f"updateTopic -c {CLUSTER} -t wrong -r 1 -w 1")
     pyromq("send", "wrong", "-m", "x")
     assert reason in pyromq.refused(*(each.format("wrong") for each in arguments))
+
+
+def test_damaged_messages_are_shown_told_and_passed(pyromq: Commands, topic: str) -> None:
+    queue = f"{BROKER}:0"
+    pyromq("send", topic, "-m", "before", "-q", queue)
+    asyncio.run(send_raw(broker_address(pyromq), topic, b"no stream", sys_flag=1))
+    pyromq("send", topic, "-m", "after", "-q", queue)
+    done = pyromq.invoke("consume", topic, "-e", "-q", queue)
+    assert done.stdout.splitlines() == ["before", "no stream", "after"]
+    assert f"damaged message at offset 1 of {queue}" in done.stderr
+    shown = [json.loads(line) for line in pyromq("consume", topic, "-e", "-q", queue, "-f", "jsonl").splitlines()]
+    assert ["fault" in each for each in shown] == [False, True, False]
+    assert pyromq("consume", topic, "-e", "-q", queue, "--on-damaged", "skip").split() == ["before", "after"]
+    refused = pyromq.invoke("consume", topic, "-e", "--on-damaged", "dead-letter")
+    assert refused.exit_code == 1
+    assert "give --group" in refused.stderr
+    assert pyromq("consume", topic, "-e", "-g", "auditors", "--on-damaged", "dead-letter").split() == [
+        "before",
+        "after",
+    ]
+    assert pyromq("consume", "%DLQ%auditors", "-e").split("\n")[0] == "no stream"
+
+
+def broker_address(pyromq: Commands) -> str:
+    with Admin(namesrv=pyromq.namesrv) as admin:
+        return admin.cluster_info().broker_addr_table[BROKER].broker_addrs[0]

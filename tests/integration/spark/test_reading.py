@@ -29,6 +29,7 @@ from pyromq.spark.stream import StreamReader
 from pyromq.spark.wire import Wire
 from tests.integration.security.secured import ALICE, BOB, options, rule, run, secured, users
 from tests.integration.security.test_tls import certificates, server_settings
+from tests.poison import send_around
 from tests.processes import Server, broker, name_server, standalone
 from tests.spark.topics import create, fill
 
@@ -55,7 +56,7 @@ def namesrv(server: Server) -> str:
 def planned(given: dict[str, str]) -> tuple[SourceOptions, Shape]:
     parsed = read_options(SourceOptions, given, {})
     schema = pa.schema([(name, COLUMNS[name][1]) for name in message_columns(parsed)])
-    return parsed, Shape.plan(parsed, schema, tags=parsed.wanted_tags)
+    return parsed, Shape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
 
 
 def rows(reader: BatchReader) -> list[dict[str, Any]]:
@@ -243,3 +244,16 @@ def test_a_connection_is_kept_and_replaced(server: Server) -> None:
         assert len(wire.exchange(server["broker"], commands[:3], 30.0)) == 3
         assert wire._channels[server["broker"]] is not channel
         assert json.dumps(wire.topics()).count("TBW102") <= 1
+
+
+def test_poison_does_not_stop_a_read(server: Server, namesrv: str) -> None:
+    create(namesrv, "poisoned", queues=1)
+    sound, bad = asyncio.run(send_around(server["broker"], "poisoned"))
+    columns = {"columns": "body,fault"}
+    kept = batch(namesrv, "poisoned", **columns)
+    assert sorted(row["body"] for row in kept if row["fault"] is None) == sorted(sound)
+    assert sorted(row["body"] for row in kept if row["fault"] is not None) == sorted(bad)
+    skipped = batch(namesrv, "poisoned", corruptRecords="skip", **columns)
+    assert sorted(row["body"] for row in skipped) == sorted(sound)
+    with pytest.raises(ReadError, match="corruptRecords=keep"):
+        batch(namesrv, "poisoned", corruptRecords="fail", **columns)

@@ -6,7 +6,6 @@ from pyromq.filtersrv.records import BATCH_BYTES, BATCH_MESSAGES, batches
 from pyromq.protocol import sysflag
 from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.compression import CompressionType, compress
-from pyromq.protocol.errors import MessageError
 from pyromq.protocol.host import Host
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.record import decode_records, encode_record
@@ -56,12 +55,25 @@ def test_questions_are_bounded_in_bytes_and_messages() -> None:
     assert list(batches(b"")) == []
 
 
-def test_a_torn_record_is_an_error() -> None:
-    with pytest.raises(MessageError):
-        list(batches(record(b"whole") + record(b"torn")[:-1]))
+def test_a_torn_record_is_marked_as_damaged() -> None:
+    (batch,) = batches(record(b"whole") + record(b"torn")[:-1])
+    assert [candidate.message.damaged for candidate in batch] == [False, True]
 
 
-def test_a_body_that_inflates_beyond_measure_is_an_error() -> None:
+def test_a_body_that_inflates_beyond_measure_stays_as_it_is() -> None:
     bomb = record(compress(bytes(32 << 20), CompressionType.ZLIB), 0, CompressionType.ZLIB.flag)
-    with pytest.raises(MessageError):
-        list(batches(bomb))
+    ((candidate,),) = batches(bomb)
+    assert candidate.message.damaged
+    assert candidate.encode(1, 5) == bomb
+
+
+@pytest.mark.parametrize(
+    ("at", "value"), [(39, b"\x01"), (88, b"\xff"), (0, bytes(4)), (4, b"\x00"), (0, b"\x7f\xff\xff\xff")]
+)
+def test_a_damaged_record_goes_on_byte_for_byte_and_spoils_no_other(at: int, value: bytes) -> None:
+    first, last = record(b"first"), record(b"last", 2)
+    broken = bytearray(record(b"damaged", 1))
+    broken[at : at + len(value)] = value
+    (batch,) = batches(first + broken + last)
+    assert [candidate.message.damaged for candidate in batch] == [False, True, False]
+    assert [bytes(candidate.encode(1, 5)) for candidate in batch][1] == bytes(broken)

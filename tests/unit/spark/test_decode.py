@@ -1,5 +1,6 @@
 """The vectorised decoder gives what the scalar one gives, for any record. # SP-02"""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,9 @@ from pyromq.spark.columns import COLUMNS
 from pyromq.spark.decode import RowSpec, Segment, decode
 from pyromq.spark.errors import ReadError
 from pyromq.spark.layout import walk
+from pyromq.spark.options import read_options
+from pyromq.spark.rows import Shape
+from pyromq.spark.sourceoptions import CorruptRecords, SourceOptions
 
 ALL = RowSpec(tuple(COLUMNS))
 HOSTS = st.sampled_from([Host("127.0.0.1", 10911), Host("10.2.3.4", 1), Host("::1", 9), Host("fe80::1:2", 65535)])
@@ -121,7 +125,7 @@ def test_damage_is_an_error_of_ours_or_a_row_less(made: list[bytes], data: st.Da
     for _ in range(data.draw(st.integers(1, 4))):
         buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
     segments = [Segment(len(starts), None, "broker-a", start=-(2**63))]
-    skipping = RowSpec(tuple(COLUMNS), skip_corrupt=True, decompress=False)
+    skipping = RowSpec(tuple(COLUMNS), corrupt=CorruptRecords.SKIP, decompress=False)
     rows = decode(bytes(buffer), starts, segments, skipping)
     for column in rows.columns.values():
         column.validate(full=True)
@@ -164,7 +168,7 @@ def test_no_body_is_touched_without_the_column() -> None:  # SP-07
     segments = [Segment(1, "orders", "broker-a")]
     rows = decode(bytes(flagged), starts, segments, RowSpec(("queueOffset",)))
     assert rows.columns["queueOffset"].to_pylist() == [0]
-    with pytest.raises(ReadError, match="inflated"):
+    with pytest.raises(ReadError, match="broken ZLIB body"):
         decode(bytes(flagged), starts, segments, RowSpec(("body",)))
 
 
@@ -174,7 +178,7 @@ def test_checks_bodies_on_request() -> None:
     starts = walk(bytes(buffer))
     segments = [Segment(1, "orders", "broker-a")]
     assert decode(bytes(buffer), starts, segments, RowSpec(("queueOffset",))).length == 1
-    with pytest.raises(ReadError, match="CRC"):
+    with pytest.raises(ReadError, match="checksum"):
         decode(bytes(buffer), starts, segments, RowSpec(("queueOffset",), verify_crc=True))
 
 
@@ -184,11 +188,78 @@ def test_text_forms() -> None:
     assert decoded(buffer, spec) == {"body": ["größe", "\ufffd"], "properties": ['{"a":"b"}', "{}"]}
 
 
-def test_walk_refuses_what_is_no_chain_of_records() -> None:
+def test_walk_finds_the_next_record_behind_a_broken_one() -> None:
     buffer = message(0) + message(1)
-    assert walk(buffer).tolist() == [0, len(buffer) // 2]
-    for broken in (buffer[:-1], buffer + b"\0", b"\0" * 100):
-        with pytest.raises(Exception, match="record"):
-            walk(broken)
+    half = len(buffer) // 2
+    assert walk(buffer).tolist() == [0, half]
+    assert walk(buffer[:-1]).tolist() == [0, half]
+    assert walk(buffer + b"\0").tolist() == [0, half, len(buffer)]
+    assert walk(b"\0" * 100).tolist() == [0]
+    for size in (0, 50, 2**31 - 1):
+        assert walk(size.to_bytes(4) + buffer[4:] + buffer).tolist() == [0, half, 2 * half, 3 * half]
     assert walk(b"").tolist() == []
     assert isinstance(walk(b""), np.ndarray)
+
+
+KEPT = RowSpec(("queueOffset", "body", "fault"), verify_crc=True, corrupt=CorruptRecords.KEEP)
+
+
+def packed(offset: int, body: bytes, flag: int) -> bytes:
+    return encode_record(ReceivedMessage("orders", body, {}, queue_offset=offset, sys_flag=flag))
+
+
+def flipped(record: bytes, at: int, value: bytes) -> bytes:
+    return record[:at] + value + record[at + len(value) :]
+
+
+BOMB = compress(bytes(70 << 20), CompressionType.ZLIB)
+BAD = {
+    "no stream": packed(1, b"no stream", sysflag.COMPRESSED),
+    "unknown compression": packed(1, b"no stream", sysflag.COMPRESSED | 0x700),
+    "bomb": packed(1, BOMB, CompressionType.ZLIB.flag),
+    "body": flipped(message(1, b"hello"), 88, b"j"),
+    "no inner batch": packed(1, b"no batch", sysflag.WRAPPED_BATCH),
+    "size zero": flipped(message(1), 0, bytes(4)),
+    "size huge": flipped(message(1), 0, b"\x7f\xff\xff\xff"),
+    "magic": flipped(message(1), 4, b"\x00"),
+    "body length": flipped(message(1), 84, b"\x7f"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD)
+def test_a_damaged_record_is_kept_skipped_or_ends_the_query(bad: bytes) -> None:
+    buffer = message(0, b"first") + bad + message(2, b"last")
+    rows = decoded(buffer, KEPT, start=0, end=3)
+    assert rows["queueOffset"] == [0, 1, 2]
+    assert (rows["body"][0], rows["body"][2]) == (b"first", b"last")
+    assert rows["body"][1] in bad
+    assert [fault is None for fault in rows["fault"]] == [True, False, True]
+    skipping = replace(KEPT, corrupt=CorruptRecords.SKIP)
+    assert decoded(buffer, skipping, start=0, end=3)["body"] == [b"first", b"last"]
+    with pytest.raises(ReadError, match="corruptRecords=keep"):
+        decoded(buffer, replace(KEPT, corrupt=CorruptRecords.FAIL), start=0, end=3)
+
+
+def test_damaged_json_bodies_are_not_looked_into() -> None:
+    buffer = message(0, b'{"id": 1}') + flipped(message(1, b'{"id": 2}'), 88 + 7, b"3") + message(2, b'{"id": 4}')
+    schema = pa.schema([("id", pa.int64()), ("_error", pa.string()), ("_body", pa.binary())])
+    options = read_options(
+        SourceOptions,
+        {"nameServer": "a:1", "topic": "orders", "bodyFormat": "json", "bodySchema": "id bigint", "badRecords": "keep"},
+    )
+    shape = Shape.plan(options, schema, corrupt=options.corrupt_records)
+    batch = shape.batch(buffer, walk(buffer), [Segment(3, "orders", "broker-a")])
+    assert batch.column("id").to_pylist() == [1, None, 4]
+    assert "checksum" in batch.column("_error")[1].as_py()
+    assert batch.column("_body").to_pylist() == [None, b'{"id": 3}', None]
+
+
+def test_bodies_that_are_too_much_for_one_go_come_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyromq.spark.decode.MAX_INFLATED", 1 << 20)
+    monkeypatch.setattr("pyromq.spark.decode.MAX_INFLATED_RECORDS", 3 << 20)
+    body = compress(bytes(1 << 20), CompressionType.ZLIB)
+    buffer = b"".join(packed(number, body, CompressionType.ZLIB.flag) for number in range(8))
+    shape = Shape(pa.schema([("body", pa.binary())]), RowSpec(("body",)), None)
+    found = list(shape.batches(buffer, walk(buffer), [Segment(8, "orders", "broker-a")]))
+    assert len(found) > 1
+    assert [len(row) for batch in found for row in batch.column("body").to_pylist()] == [1 << 20] * 8

@@ -24,8 +24,8 @@ def read(root: Path, *names: str, **options: str) -> list[dict[str, Any]]:
     chosen = names or NAMES
     parsed = read_options(LogOptions, {"path": str(root)} | options, {})
     schema = pa.schema([(name, COLUMNS[name][1]) for name in chosen])
-    skip = parsed.corrupt_records == "skip"
-    reader = LogReader(parsed, Shape.plan(parsed, schema, tags=parsed.wanted_tags, skip_corrupt=skip))
+    shape = Shape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
+    reader = LogReader(parsed, shape)
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
 

@@ -16,7 +16,8 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQueueHeader, ViewBrokerStatsDataHeader
 from pyromq.protocol.versions import CURRENT, version_name
 from pyromq.remoting import Connection, Handler
-from pyromq.store import BrokerRole, MessageStore
+from pyromq.store import BrokerRole
+from pyromq.store.damage import Stretch
 from pyromq.store.retention import used_ratio
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_QUEUE_PAGE = 1000
-MAX_PLACES = 20
-"""Damaged places that the runtime information names."""
 
 
 class BrokerAdmin:
@@ -161,10 +160,8 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "consumeQueueDiskRatio": used_ratio(store.config.store_path_root_dir),
         "commitLogDirCapacity": _capacity(store.config.commit_log_dir),
         "storeDamagedRecords": len(store.damage),
-        "storeDamagedPlaces": " ".join(f"{each.begin}-{each.end}" for each in store.damage.stretches[:NAMED_PLACES]),
+        "storeDamagedPlaces": " ".join(map(_place, store.damage.stretches[:NAMED_PLACES])),
         "dispatchBehindBytes": store.dispatch_behind,
-        "damagedRecords": len(store.damage),
-        "damagedPlaces": _damaged_places(store),
         "dispatchMaxBuffer": 0,
         "pageCacheLockTimeMills": 0,
         "earliestMessageTimeStamp": store.earliest_time(),
@@ -194,12 +191,10 @@ def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _damaged_places(store: MessageStore) -> str:
-    """Where the log is known to be damaged, the oldest first: topic/queue/offset@place+size, as far as known."""
-    return ", ".join(
-        f"{each.topic}/{each.queue_id}/{each.queue_offset}@{each.begin}+{each.end - each.begin}"
-        for each in store.damage.stretches[:MAX_PLACES]
-    )
+def _place(damage: Stretch) -> str:
+    """Where the log is damaged, and which message that was: begin-end@topic/queue/offset, as far as it is known."""
+    where = f"@{damage.topic}/{damage.queue_id}/{damage.queue_offset}" if damage.topic else ""
+    return f"{damage.begin}-{damage.end}{where}"
 
 
 def _rates(rates: tuple[float, ...]) -> str:

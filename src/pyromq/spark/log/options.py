@@ -27,7 +27,11 @@ class LogOptions(SelectionOptions):
         UseQueues.AUTO, "Find messages by the queues' files, or walk through the whole log."
     )
     max_bytes_per_partition: int = option(128 << 20, "Bytes that a task reads, about.", minimum=1 << 20)
-    corrupt_records: CorruptRecords = option(CorruptRecords.FAIL, "What to do about records that cannot be read.")
+    corrupt_records: CorruptRecords = option(
+        CorruptRecords.FAIL,
+        "A record that is damaged: `fail`, `skip` it with a warning, or `keep` it as a row with its body as it is "
+        "stored and the reason in the column `fault`.",
+    )
 
     @property
     def is_walk(self) -> bool:

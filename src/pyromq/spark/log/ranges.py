@@ -53,9 +53,7 @@ def batches(
     for positions, sizes, owners in _merged(cursors):
         for window in windows(store, positions, sizes, rows=ROWS, size=BYTES):
             owner = owners[window.first : window.first + len(window.starts)]
-            batch = shape.batch(window.buffer, window.starts, segments, owner)
-            if batch.num_rows:
-                yield batch
+            yield from (b for b in shape.batches(window.buffer, window.starts, segments, owner) if b.num_rows)
 
 
 class _Cursor:

@@ -105,7 +105,7 @@ class LogReader(DataSourceReader):
         file = next((each for each in found if each.start == stretch.start), None)
         if file is None:
             raise ReadError(f"the log file {stretch.start:020d} of {store.root} was deleted before it was read")
-        skip = self._options.corrupt_records is CorruptRecords.SKIP
+        skip = self._options.corrupt_records is not CorruptRecords.FAIL
         known: dict[str, bool] = {"": True}  # damaged: for the decoder to tell
         for window in walk_file(file, stretch.begin, stretch.end, is_last=file is found[-1], skip_corrupt=skip):
             topics, of_record = topics_of(window.buffer, window.starts)
@@ -113,9 +113,8 @@ class LogReader(DataSourceReader):
             kept = window.starts[np.array([known[topic] for topic in topics], np.bool_)[of_record]]
             for begin in range(0, len(kept), files.ROWS):
                 starts = kept[begin : begin + files.ROWS]
-                batch = self._shape.batch(window.buffer, starts, [Segment(len(starts), None, stretch.broker)])
-                if batch.num_rows:
-                    yield batch
+                segments = [Segment(len(starts), None, stretch.broker)]
+                yield from (b for b in self._shape.batches(window.buffer, starts, segments) if b.num_rows)
 
     def _is_wanted(self, topic: str) -> bool:
         """Whether a topic, by its name in the log, is among those to read."""

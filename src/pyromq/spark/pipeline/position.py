@@ -11,7 +11,7 @@ from pyromq.client.errors import BrokerError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.salvage import salvage_records
 from pyromq.spark.cluster import FAULTS, Cluster
 from pyromq.spark.errors import OptionError, RouteError
 from pyromq.spark.offsets import Bounds, Offset, advanced, flatten, losses, standing
@@ -106,7 +106,7 @@ def waiting_seconds(
 
 def _stored(answer: Command) -> int | None:
     """When the first message of an answer was stored. Raises ProtocolError."""
-    messages = decode_records(answer.body, decompress=False) if answer.body else []
+    messages = salvage_records(answer.body, inflate=False).messages if answer.body else []
     return messages[0].store_timestamp if messages else None
 
 

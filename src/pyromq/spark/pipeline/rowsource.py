@@ -71,7 +71,7 @@ def _planned(plan: Plan) -> tuple[SourceOptions, Shape]:
     """Options of the stream, and the shape of its rows with all that is needed on the way to ours."""
     options = source_options(plan.definition, plan.bounds)
     options.max_partitions = options.max_partitions or plan.max_partitions
-    return options, Shape.plan(options, inner_schema(plan), tags=options.wanted_tags)
+    return options, Shape.plan(options, inner_schema(plan), tags=options.wanted_tags, corrupt=options.corrupt_records)
 
 
 def row_schema(plan: Plan) -> pa.Schema:

@@ -27,7 +27,7 @@ from pyromq.protocol.headers import (
 )
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.namespace import wrap
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.salvage import salvage_records
 from pyromq.spark.errors import RouteError
 from pyromq.spark.sink.base import SinkError
 from pyromq.spark.wire import Wire, succeeded
@@ -175,7 +175,7 @@ def messages_between(
         )
         answer = wire.call(target.address(queue), Command.request(RequestCode.PULL_MESSAGE, header), TIMEOUT)
         if answer.code == ResponseCode.SUCCESS:
-            for message in decode_records(answer.body):
+            for message in salvage_records(answer.body, inflate=False).messages:
                 if start <= message.queue_offset < end:
                     yield message
         elif answer.code not in _NOTHING:

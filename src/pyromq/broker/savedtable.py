@@ -60,11 +60,14 @@ class Save:
     def settle(self, failure: str = "") -> None:
         """It is over, one way or the other."""
         self.done, self._failure = True, failure
-        for listener in [] if failure else self._listeners:
-            listener()
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+        for listener in [] if failure else self._listeners:
+            try:
+                listener()
+            except Exception:
+                log.exception("what follows a save failed")
 
 
 SAVED = Save()

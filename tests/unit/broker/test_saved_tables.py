@@ -314,3 +314,21 @@ def test_one_party_cannot_take_the_room_of_all(tmp_path: Path) -> None:
     clock.forward(3_600_000)
     assert topics.create_on_send("e", "TBW102", 4, party="eve") is not None
     assert (topics.newcomers.refused, groups.newcomers.refused) == (2, 1)
+
+
+def test_a_listener_that_fails_holds_up_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tables = Tables(tmp_path)
+
+    def broken(_topics: list[TopicConfig]) -> None:
+        raise ValueError("of a test")
+
+    tables.topics.changed = broken
+
+    async def scenario() -> None:
+        first = tables.topics.put(TopicConfig(topic_name="a"))
+        await first
+        await tables.topics.put(TopicConfig(topic_name="b"))
+
+    run(scenario)
+    assert {"a", "b"} <= {topic.topic_name for topic in tables.topics}
+    assert "what follows a save failed" in caplog.text

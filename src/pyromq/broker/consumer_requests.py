@@ -9,6 +9,7 @@ from pyromq.broker.heartbeats import Heartbeats
 from pyromq.broker.locks import QueueLocks
 from pyromq.broker.newnames import party_of
 from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.positions import within
 from pyromq.broker.topics import MAX_QUEUES, Topics
 from pyromq.protocol.bodies import ConsumerList, LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -88,7 +89,8 @@ class ConsumerRequests:
                 ResponseCode.INVALID_PARAMETER,
                 f"queue {header.queue_id} must be from 0 to {MAX_QUEUES - 1}, offset {header.commit_offset} 0 or more",
             )
-        stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+        offset = within(self._store, header.topic, header.queue_id, header.commit_offset)
+        stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
         return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")
 
     def _lock(self, request: Command, connection: Connection) -> Command:

@@ -14,12 +14,20 @@ from pyromq.broker.delayoffsets import DelayOffsets
 from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.order import OrderedBatches
 from pyromq.protocol import names
-from pyromq.store import MessageStore
+from pyromq.store import BrokerRole, MessageStore
 
 log = logging.getLogger(__name__)
 
 MAX_TOLD = 20
 """Positions of a kind that are named in the log; of more only the number is told."""
+
+
+def within(store: MessageStore, topic: str, queue_id: int, offset: int) -> int:
+    """What a consumer may commit: on a master nothing beyond the queue, as one that outlived a loss would.
+
+    A slave may be behind what its consumers read at the master.
+    """
+    return offset if store.role is BrokerRole.SLAVE else min(offset, store.max_offset(topic, queue_id))
 
 
 class Positions:

@@ -18,6 +18,7 @@ from pyromq.broker.groups import Groups
 from pyromq.broker.longpoll import ParkedPull, PullPark
 from pyromq.broker.newnames import party_of
 from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.positions import within
 from pyromq.broker.stats import BrokerStats, Stat
 from pyromq.broker.topics import Topics
 from pyromq.protocol import names
@@ -144,7 +145,8 @@ class Puller:
             high = self._store.max_offset(header.topic, header.queue_id)
             return self._answer(pull, GetResult(GetStatus.OFFSET_RESET, reset, low, high))
         if header.sys_flag & COMMIT_OFFSET and header.commit_offset >= 0:
-            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, header.commit_offset)
+            offset = within(self._store, header.topic, header.queue_id, header.commit_offset)
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
         return self._run(pull, may_park=bool(header.sys_flag & SUSPEND))
 
     def _run(self, pull: _Pull, *, may_park: bool) -> Answer | None:

@@ -8,6 +8,7 @@ saved, and nothing of that is done again. `config/logPosition.json` has that pla
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Self
@@ -36,6 +37,7 @@ class LogPosition:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._saved = -1
+        self._writing = threading.Lock()
 
     def load(self) -> int | None:
         """The saved place; None when there is none, or none that can be read: nothing depends on it."""
@@ -46,9 +48,10 @@ class LogPosition:
 
     def persist(self, offset: int) -> None:
         """Save a place. Blocks. Raises OSError."""
-        if offset != self._saved:
-            durable.write_file(self._path, msgspec.json.encode(_Saved(offset)))
-            self._saved = offset
+        with self._writing:  # a cancelled `save` leaves its thread at it
+            if offset != self._saved:
+                durable.write_file(self._path, msgspec.json.encode(_Saved(offset)))
+                self._saved = offset
 
     def forget(self) -> None:
         """Take back what was saved. Raises OSError."""

@@ -212,7 +212,8 @@ async def test_time_spans(tmp_path: Path) -> None:
 
 async def test_correction_offsets(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (_, peer):
-        await peer.stored("orders")
+        for _ in range(9):
+            await peer.stored("orders")
         for group, offset in (("a", 3), ("b", 5), ("c", 9)):
             await commit(peer, group, offset)
 

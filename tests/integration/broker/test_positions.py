@@ -9,7 +9,11 @@ from pyromq.broker.metrics import BrokerMetrics
 from pyromq.protocol import names
 from pyromq.protocol.bodies import ConsumerOffsetTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import QueryConsumerOffsetHeader, QueryConsumerOffsetResponseHeader
+from pyromq.protocol.headers import (
+    QueryConsumerOffsetHeader,
+    QueryConsumerOffsetResponseHeader,
+    UpdateConsumerOffsetHeader,
+)
 from tests.integration.broker.servers import Peer, until
 from tests.integration.broker.test_replication import broker_of, caught_up, master_of, name_server, running, slave_of
 from tests.integration.broker.test_replication_acting import group
@@ -98,3 +102,16 @@ async def test_a_slave_that_begins_to_act_serves_what_it_has(tmp_path: Path) -> 
         slave.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))
         await until(lambda: slave.acts_as_master)
         assert slave.offsets.get("g", TOPIC, 0) == 1
+
+
+async def test_a_consumer_that_outlived_the_loss_cannot_commit_beyond_the_log(tmp_path: Path) -> None:
+    async with running(broker_of(tmp_path, "", 0, "ASYNC_MASTER")) as (broker, peer):
+        for number in range(20):
+            await peer.stored(TOPIC, b"%d" % number)
+        header = UpdateConsumerOffsetHeader(consumer_group="g", topic=TOPIC, queue_id=0, commit_offset=50)
+        assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
+        assert await position(peer) == 20
+        header.commit_offset = 5
+        assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
+        assert await position(peer) == 5
+        assert broker.offsets.get("g", TOPIC, 0) == 5

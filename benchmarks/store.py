@@ -5,7 +5,8 @@
 - group commit: durable messages a second with 1 to 256 of them waiting for the same sync, beside `fdatasync` alone;
 - reading by queue offset, and by key;
 - recovery: opening a store that was not closed, beside reading its log once and computing its checksum. Two cases: the
-  store was killed while it wrote, and the worst one, in which queues, index and all notes on what was synced are lost.
+  store was killed while it wrote, and the worst one, in which queues, index and all notes on what was synced are lost;
+- start: opening a store with many queues that was closed in order, beside reading the files of those queues once.
 
 What happens in memory is measured in CPU time, so that neighbours on the machine are not measured too; group commit,
 which waits for the disk, in real time.
@@ -235,11 +236,50 @@ def recovery_factors(where: Path, size: int, rounds: int) -> tuple[float, float,
         return scanned, crashed, rebuilt
 
 
+def start_factors(where: Path, topics: int, rounds: int) -> tuple[float, float]:
+    """CPU seconds to list the queues of a store and read what their files hold, and to open that store."""
+    with folder(where) as root:
+        with opened(root) as store:
+            for n in range(topics * QUEUES):
+                store.put(PutMessage(f"topic-{n // QUEUES}", n % QUEUES, bytes(128)))
+
+        def read() -> float:
+            begin, checksum = time.process_time(), 0
+            for topic in os.scandir(root / "consumequeue"):
+                for queue in os.scandir(topic.path):
+                    for file in os.scandir(queue.path):
+                        checksum = zlib.crc32(_used(file.path), checksum)
+            return time.process_time() - begin
+
+        def start() -> float:
+            begin = time.process_time()
+            with opened(root) as store:
+                elapsed = time.process_time() - begin
+                assert len(store.queues) == topics * QUEUES
+            return elapsed
+
+        scanned, started = best_of(rounds, read, start)
+        return scanned, started
+
+
+def _used(path: str) -> bytes:
+    """The beginning of a file, up to its first hole."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(fd, os.lseek(fd, 0, os.SEEK_HOLE), 0)
+    finally:
+        os.close(fd)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the message store beside what it cannot do without.")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--rounds", type=int, default=5, help="take the best of this many (default: %(default)s)")
-    parser.add_argument("--recovery-mib", type=int, default=1024, help="size of the log (default: %(default)s)")
+    parser.add_argument("--recovery-mib", type=int, default=2048, help="size of the log (default: %(default)s)")
+    parser.add_argument(
+        "--topics", type=int, default=2000, help=f"topics with {QUEUES} queues at a start (default: %(default)s)"
+    )
+    parser.add_argument("--only-starts", action="store_true", help="measure recovery and start, and leave out the rest")
     parser.add_argument(
         "--seconds", type=float, default=2.0, help="for each group-commit figure (default: %(default)s)"
     )
@@ -247,6 +287,22 @@ def main() -> None:
     options = parser.parse_args()
     where: Path = options.folder
 
+    figures: dict[str, Figure] = {} if options.only_starts else _running(where, options)
+    scanned, crashed, rebuilt = recovery_factors(where, options.recovery_mib << 20, max(options.rounds // 2, 1))
+    figures["recovery_mib"] = options.recovery_mib
+    figures["recovery_seconds"] = round(crashed, 2)
+    figures["recovery_times_reading_once"] = round(crashed / scanned, 2)
+    figures["rebuild_seconds"] = round(rebuilt, 2)
+    figures["rebuild_times_reading_once"] = round(rebuilt / scanned, 2)
+    read, started = start_factors(where, options.topics, options.rounds)
+    figures["start_queues"] = options.topics * QUEUES
+    figures["start_seconds"] = round(started, 2)
+    figures["start_times_reading_once"] = round(started / read, 2)
+    show("store", figures, as_json=options.json)
+
+
+def _running(where: Path, options: argparse.Namespace) -> dict[str, Figure]:
+    """What a store that is open does."""
     figures: dict[str, Figure] = {}
     for size in (128, 1024):
         bare, stored = append(where, size, 10_000, 4 * options.rounds)
@@ -261,13 +317,7 @@ def main() -> None:
     figures["read_by_offset_per_second"] = round(sliced)
     figures["read_and_decode_per_second"] = round(decoded)
     figures["query_by_key_per_second"] = round(queries)
-    scanned, crashed, rebuilt = recovery_factors(where, options.recovery_mib << 20, max(options.rounds // 2, 1))
-    figures["recovery_mib"] = options.recovery_mib
-    figures["recovery_seconds"] = round(crashed, 2)
-    figures["recovery_times_reading_once"] = round(crashed / scanned, 2)
-    figures["rebuild_seconds"] = round(rebuilt, 2)
-    figures["rebuild_times_reading_once"] = round(rebuilt / scanned, 2)
-    show("store", figures, as_json=options.json)
+    return figures
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_files",
+        "_first_physical",
         "_tail",
         "_tail_start",
         "_written",
@@ -50,7 +51,9 @@ class ConsumeQueue:
         "unsynced",
     )
 
-    def __init__(self, topic: str, queue_id: int, directory: Path, file_size: int, descriptors: Descriptors) -> None:
+    def __init__(
+        self, topic: str, queue_id: int, directory: Path | str, file_size: int, descriptors: Descriptors
+    ) -> None:
         self.topic = topic
         self.queue_id = queue_id
         self.min_offset = self.max_offset = 0
@@ -60,6 +63,7 @@ class ConsumeQueue:
         self._tail = bytearray()  # entries [_tail_start, max_offset)
         self._tail_start = 0
         self._written = 0  # entries below are in the files
+        self._first_physical = -1  # of the record of the first entry, where that is known
 
     def __repr__(self) -> str:
         return f"<queue {self.queue_id} of {self.topic}: {self.min_offset} to {self.max_offset}>"
@@ -143,19 +147,23 @@ class ConsumeQueue:
     def recover(self) -> None:
         """Find the end of the entries: the first that is not sound, looking from the third file from the end on."""
         files = self._files
-        index = max(files.first, files.end - 3 * files.size) // ENTRY_SIZE
-        last = -1
+        index = first = max(files.first, files.end - 3 * files.size) // ENTRY_SIZE
+        last, end = -1, None
         while data := files.read(index * ENTRY_SIZE, (index + _CHUNK) * ENTRY_SIZE):
             before = index
             for offset, size in _PLACE.iter_unpack(data):
                 if size != FILLER_SIZE or offset:
                     if size <= 0 or offset <= last:
                         break
-                    last = offset
+                    if index == first:
+                        self._first_physical = offset
+                    last, end = offset, offset + size
                 index += 1
             if index - before < len(data) // ENTRY_SIZE:
                 break
-        self._cut(index)
+        if first > self.first_offset:
+            self._first_physical = -1
+        self._cut(index, end)
 
     def truncate_to(self, physical_end: int) -> None:
         """Drop the entries of records that do not lie entirely below a place in the log."""
@@ -181,6 +189,9 @@ class ConsumeQueue:
 
     def correct_min(self, commit_log_min: int) -> None:
         """Set `min_offset` to the first entry whose record is still in the log; to `max_offset` when none is."""
+        if self._first_physical >= commit_log_min:  # as found at the start: no need to look
+            self.min_offset = self.first_offset
+            return
         first = self._first_where(lambda offset, _: offset >= commit_log_min)
         self.min_offset = max(first, self.first_offset)
 
@@ -193,6 +204,7 @@ class ConsumeQueue:
             if len(last) == ENTRY_SIZE and _PLACE.unpack(last)[0] >= commit_log_min:
                 break
             files.delete_first()
+            self._first_physical = -1
             deleted += 1
         self.correct_min(commit_log_min)
         return deleted
@@ -223,6 +235,7 @@ class ConsumeQueue:
     def destroy(self) -> None:
         """Delete all files. The queue begins again at 0."""
         self._files.destroy()
+        self._first_physical = -1
         self.min_offset = 0
         self._restart(0)
 
@@ -263,8 +276,11 @@ class ConsumeQueue:
         if begins:
             self.min_offset = queue_offset
 
-    def _cut(self, end: int) -> None:
-        """Make `max_offset` equal to `end`, below which all is sound, and zero the rest."""
+    def _cut(self, end: int, physical: int | None = None) -> None:
+        """Make `max_offset` equal to `end`, below which all is sound, and zero the rest.
+
+        `physical` is the end of the last record entered below it, where that is known.
+        """
         keep = end - self._tail_start
         if keep > 0:
             del self._tail[keep * ENTRY_SIZE :]
@@ -274,8 +290,12 @@ class ConsumeQueue:
         self._files.cut(end * ENTRY_SIZE)
         self.max_offset = end
         self.min_offset = min(self.min_offset, end)
-        place = self._real_before(end)
-        self.max_physical_offset = -1 if place is None else place[0] + place[1]
+        if end <= self.first_offset:
+            self._first_physical = -1
+        if physical is None:
+            place = self._real_before(end)
+            physical = -1 if place is None else place[0] + place[1]
+        self.max_physical_offset = physical
 
     def _restart(self, index: int) -> None:
         """Everything below `index` is in the files, nothing in memory."""

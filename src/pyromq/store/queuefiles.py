@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pyromq import durable
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.files import file_name
 from pyromq.store.mapped import Bytes, translated
 from pyromq.store.writing import write_at
 
@@ -23,6 +22,7 @@ log = logging.getLogger(__name__)
 
 _NAME_LENGTH = 20
 _BLOCK = 1 << 16
+_ZEROS = bytes(_BLOCK)
 _MANY = 64  # files above which one sync of the file system is quicker than one for each
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -102,10 +102,10 @@ class QueueFiles:
     `touched` are the paths written since the owner last took them for syncing.
     """
 
-    __slots__ = ("_descriptors", "directory", "end", "first", "size", "touched")
+    __slots__ = ("_descriptors", "_folder", "end", "first", "size", "touched")
 
-    def __init__(self, directory: Path, size: int, descriptors: Descriptors) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | str, size: int, descriptors: Descriptors) -> None:
+        self._folder = str(directory)  # as text: there are thousands, and a path is made of each at every start
         self.size = size
         self.first = self.end = 0
         self.touched: set[str] = set()
@@ -133,9 +133,11 @@ class QueueFiles:
     def _lengths(self) -> dict[int, int]:
         """The length of each file by its start."""
         found: dict[int, int] = {}
-        if not self.directory.is_dir():
+        try:
+            listing = os.scandir(self._folder)
+        except FileNotFoundError:
             return found
-        with os.scandir(self.directory) as listing:
+        with listing:
             for item in listing:
                 if not (item.name.isascii() and item.name.isdigit() and len(item.name) == _NAME_LENGTH):
                     log.warning("%s is not a file of a consume queue; ignored", item.path)
@@ -148,6 +150,10 @@ class QueueFiles:
                     )
                 found[start] = length
         return found
+
+    @property
+    def directory(self) -> Path:
+        return Path(self._folder)
 
     @property
     def exist(self) -> bool:
@@ -197,15 +203,18 @@ class QueueFiles:
         while at < self.size:
             try:
                 at = max(at, os.lseek(fd, at, os.SEEK_DATA))
+                hole = min(self.size, os.lseek(fd, at, os.SEEK_HOLE))
             except OSError as error:
                 if error.errno != errno.ENXIO:
                     raise
                 return  # nothing but a hole from here on
-            block = os.pread(fd, min(_BLOCK, self.size - at), at)
-            if stale := len(block.rstrip(b"\0")):  # no more than that, since writing zeros takes blocks too
-                self.touched.add(path)
-                write_at(fd, bytes(stale), at, path)
-            at += len(block)
+            while at < hole:
+                block = os.pread(fd, min(_BLOCK, hole - at), at)
+                if not _ZEROS.startswith(block):
+                    stale = len(block.rstrip(b"\0"))  # no more than that, since writing zeros takes blocks too
+                    self.touched.add(path)
+                    write_at(fd, bytes(stale), at, path)
+                at += len(block)
 
     def delete_first(self) -> None:
         self._delete(self.first)
@@ -239,4 +248,4 @@ class QueueFiles:
         Path(path).unlink(missing_ok=True)
 
     def _path(self, position: int) -> str:
-        return f"{self.directory}/{file_name(position - position % self.size)}"
+        return f"{self._folder}/{position - position % self.size:020d}"

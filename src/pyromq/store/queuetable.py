@@ -1,6 +1,7 @@
 """All consume queues of a store: finding, creating, flushing and recovering them, with few open files."""
 
 import logging
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -71,12 +72,11 @@ class ConsumeQueues:
         """
         if not self._root.is_dir():
             return
-        for topic in sorted(path for path in self._root.iterdir() if path.is_dir()):
-            for directory in topic.iterdir():
-                name = directory.name
-                if not (name.isascii() and name.isdigit() and str(int(name)) == name and directory.is_dir()):
+        for topic in _folders(self._root):
+            for name in _folders(self._root / topic):
+                if not (name.isascii() and name.isdigit() and str(int(name)) == name):
                     continue
-                queue = self._queues[topic.name, int(name)] = self._make(topic.name, int(name))
+                queue = self._queues[topic, int(name)] = self._make(topic, int(name))
                 self.whole &= queue.load()
                 queue.recover()
 
@@ -156,13 +156,19 @@ class ConsumeQueues:
             self._queues.clear()
 
     def _make(self, topic: str, queue_id: int) -> ConsumeQueue:
-        directory = self._root / topic / str(queue_id)
+        directory = f"{self._root}/{topic}/{queue_id}"
         return ConsumeQueue(topic, queue_id, directory, self._file_size, self._descriptors)
 
 
 def _give_back(taken: list[tuple[ConsumeQueue, set[str]]]) -> None:
     for queue, paths in taken:
         queue.give_back(paths)
+
+
+def _folders(parent: Path) -> list[str]:
+    """Names of the folders in a folder, in order."""
+    with os.scandir(parent) as listing:
+        return sorted(item.name for item in listing if item.is_dir())
 
 
 def _is_directory_name(topic: str) -> bool:

@@ -7,6 +7,7 @@ function here returns only when both are true, and whoever acknowledges somethin
 
 import contextlib
 import os
+import threading
 from pathlib import Path
 
 FILE_MODE = 0o600
@@ -60,7 +61,8 @@ def create_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
 def write_draft(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: int = FOLDER_MODE) -> Path:
     """A complete and synced file beside `path`, to be renamed to it. Raises OSError, and leaves nothing then."""
     make_folder(path.parent, mode=folder_mode)
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    # Of the thread's own: one that saves in the background must not rename what a stop is writing.
+    draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
     draft.unlink(missing_ok=True)  # one left by a crash may have another mode
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:

@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -121,3 +122,13 @@ def test_settings_and_their_backup(tmp_path: Path, syncs: Syncs) -> None:
     assert syncs.survives(backup_of(path))
     assert {mode(path), mode(backup_of(path))} == {0o600}
     assert mode(path.parent) == 0o700
+
+
+def test_two_threads_may_replace_a_file_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "table.json"
+    first = durable.write_draft(path, b"in the background")
+    with ThreadPoolExecutor(1) as other:
+        second = other.submit(durable.write_draft, path, b"at the stop").result()
+    second.replace(path)
+    first.replace(path)
+    assert path.read_bytes() == b"in the background"

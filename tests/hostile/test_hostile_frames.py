@@ -197,8 +197,9 @@ def test_fields_given_twice_are_checked_as_they_are_used(tmp_path: Path) -> None
                         text = json.dumps(fields | {"b": first, "Signature": signature})[:-1]
                         smuggled = f"{text},{spelled}{json.dumps(second)}}}"
                         await throw(server.broker_address, json_frame(RequestCode.SEND_MESSAGE_V2, smuggled, b"x"))
+            while server.broker.topics.get("mine") is None:  # noqa: ASYNC110 - one was proper, and nobody awaited it
+                await asyncio.sleep(0.01)
             assert server.broker.topics.get("secret") is None
-            assert server.broker.topics.get("mine") is not None, "one of them must have been a proper request"
             await is_well(server, peer)
 
     run(scenario())

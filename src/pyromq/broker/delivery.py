@@ -11,7 +11,7 @@ from pyromq.broker.retry import Retries
 from pyromq.broker.timer import TimerDelivery
 from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol import names
-from pyromq.store import BrokerRole, StoreError
+from pyromq.store import BrokerRole
 from pyromq.store.timerfiles import TimerFiles
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, Del
     retries.way_out = broker.way_out
     broker.sender.steps.append(retries.divert)
     recalls = Recalls(broker.config, broker.topics, broker.store, broker.durability, broker.clock, broker.sender.count)
-    with_position = broker.config.broker_role is not BrokerRole.SLAVE
-    if with_position:
-        undo.callback(lambda: _save_position(broker, timer))  # after those have stopped that it speaks of
     delays, timer = _start_delays(broker, undo), _start_timer(broker, undo)
-    if with_position:
+    if broker.config.broker_role is not BrokerRole.SLAVE:
         _keep_position(broker, delays, timer)
     return retries, delays, timer, recalls
 
@@ -53,18 +50,6 @@ def _keep_position(broker: "Broker", delays: DelayDelivery, timer: TimerDelivery
             await position.save(store, broker.durability, delays.save, timer.save, save_offsets)
 
     broker.timers.every(POSITION_INTERVAL, save, at_once=True)
-
-
-def _save_position(broker: "Broker", timer: TimerDelivery) -> None:
-    """The same at a stop, when nothing moves any more. Raises OSError."""
-    if not timer.settled:
-        return
-    try:
-        broker.store.flush()
-    except StoreError:
-        return  # then the next start reads a little more
-    broker.offsets.persist()
-    broker.log_position.persist(broker.store.max_physical_offset)
 
 
 def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:

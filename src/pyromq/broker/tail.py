@@ -89,10 +89,15 @@ class Tail:
 
     @classmethod
     def read(cls, store: MessageStore, position: LogPosition, revive_topic: str, *, follows: bool) -> Self:
-        """What the log says beyond a saved position; nothing to a slave, whose positions are its master's."""
+        """What the log says beyond a saved position: nothing to a slave, whose positions are its master's.
+
+        Nor after a stop in order, when positions are what they should be, whoever saved them. Raises OSError.
+        """
         if follows:
             position.forget()
-        return cls(store, None if follows else position.load(), revive_topic)
+        elif store.was_in_order:
+            position.persist(store.max_physical_offset)
+        return cls(store, None if follows or store.was_in_order else position.load(), revive_topic)
 
     def delay_offsets(self) -> DelayOffsetTable:
         """How far the levels are, as a table."""

@@ -120,6 +120,8 @@ class MessageStore:
         self.put_batch = self._appender.put_batch
         self.put_many = self._appender.put_many
         self._appender.store_host = pack_host(store_host)
+        self.was_in_order = True
+        """Whether the last stop, here or at Apache's, was one in order: all that was to be saved was."""
 
     def change(self, **settings: object) -> None:
         """Other values for some settings in `CHANGEABLE`, at work from now on. Raises StoreError, and changes none."""
@@ -155,7 +157,7 @@ class MessageStore:
     def _load(self) -> None:
         config = self.config
         check_layout(config)
-        clean = not config.abort_path.exists()
+        clean = self.was_in_order = not config.abort_path.exists()
         self.commit_log.load()
         check_not_half_copied(config, self.commit_log)
         self.checkpoint.load()

@@ -119,3 +119,17 @@ def test_an_ordered_group_resumes_behind_what_it_acknowledged(tmp_path: Path, cl
     clock.now += 60_000
     assert bodies(world.pop(queue=0, count=2, order=True)) == [second.body, b"c"]
     world.close()
+
+
+def test_after_a_stop_in_order_the_saved_offsets_hold(tmp_path: Path, clock: FakeClock) -> None:
+    # Another broker may have had the store meanwhile, and set a group back there.
+    world = begun(tmp_path / "0", clock, "a", "b", "c")
+    world.ack(*world.pop(count=3))
+    world.settle()
+    world.offsets.set_back = lambda _topic, _group, _queue_id: None
+    world.offsets.commit("g", "orders", 0, 1)
+    world.offsets.persist()
+    world.close()
+    again = PopWorld(world.root, clock)
+    assert bodies(again.pop()) == [b"b", b"c"]
+    again.close()

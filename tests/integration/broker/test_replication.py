@@ -29,6 +29,7 @@ from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.record import pack_record
 from pyromq.remoting import Connection
 from tests.integration.broker.servers import Peer, until
+from tests.poison import damage, records_with
 from tests.processes import free_port
 
 FILE_SIZE = 1 << 20
@@ -92,6 +93,18 @@ async def in_sync(master: Broker, count: int = 1) -> None:
 
 async def ha_status(peer: Peer) -> HARuntimeInfo:
     return HARuntimeInfo.decode((await peer.call(RequestCode.GET_BROKER_HA_STATUS)).body)
+
+
+async def test_a_body_that_rotted_on_the_master_does_not_stop_its_slaves(tmp_path: Path) -> None:
+    async with name_server(tmp_path) as namesrv:
+        async with master_of(tmp_path, namesrv) as (_, peer):
+            for number in range(3):
+                await peer.stored("orders", b"body %d" % number)
+        (offset,) = records_with(tmp_path / "master", b"body 1")
+        damage(tmp_path / "master", offset + 88, b"B")
+        async with master_of(tmp_path, namesrv) as (master, _), slave_of(tmp_path, namesrv) as (slave, _):
+            await caught_up(master, slave)
+            assert [each.begin for each in slave.store.damage.stretches] == [offset]
 
 
 @pytest.mark.parametrize("flush", ["SYNC_FLUSH", "ASYNC_FLUSH"])

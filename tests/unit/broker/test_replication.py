@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.follower import Follower
-from pyromq.broker.replication.records import RecordStream
+from pyromq.broker.replication.records import RecordStream, Suspect
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.replication.wire import BLOCK_HEAD, MAX_BLOCK, REPORT, Blocks, Reports
 from pyromq.config import ConfigError
@@ -15,6 +15,7 @@ from pyromq.protocol.errors import FrameError, MessageError
 from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.record import MAGIC_BLANK, pack_blank, pack_record
 from pyromq.store import BrokerRole, PutStatus
+from pyromq.store.damage import Damage
 from tests.unit.broker.clock import FakeClock
 
 FILE_SIZE = 4096
@@ -93,6 +94,20 @@ def damaged(at: int) -> bytes:
 def test_what_is_not_sound_is_not_written(data: bytes, message: str) -> None:
     with pytest.raises(MessageError, match=message):
         RecordStream(0, FILE_SIZE).take(data)
+
+
+def test_a_body_that_is_damaged_on_the_master_is_copied_the_second_time(tmp_path: Path) -> None:
+    damage = Damage(tmp_path)
+    suspect = Suspect(damage)
+    whole, other = damaged(95), damaged(96)
+    for data in (whole, other, whole):  # not the same twice: it may have happened on the way
+        with pytest.raises(MessageError, match="asked for again"):
+            RecordStream(0, FILE_SIZE, suspect).take(data)
+    assert not damage.stretches
+    assert RecordStream(0, FILE_SIZE, suspect).take(whole) == whole
+    assert [each.begin for each in damage.stretches] == [0]
+    with pytest.raises(MessageError, match="damaged"):
+        RecordStream(0, FILE_SIZE, suspect).take(damaged(4))
 
 
 @dataclass

@@ -2,22 +2,50 @@
 
 A master cuts its blocks anywhere, so the beginning of a record waits here until the rest has come. Invariant: what
 `take` returns ends where a record ends, or within the filler behind the last record of a file.
+
+A body that comes damaged is asked for again. When it comes the same way a second time, it is damaged on the master: it
+is taken as it is and noted, or nothing behind it would ever be copied.
 """
 
+import logging
 from struct import Struct
+from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.record import MAGIC_BLANK, RecordError, check_record
+from pyromq.protocol.record import MAGIC_BLANK, RecordError, RecordSummary, check_record
+from pyromq.store.damage import Damage, Stretch
 from pyromq.store.plain import MIN_SIZE, is_plain
+
+log = logging.getLogger(__name__)
 
 MAX_RECORD = 64 << 20
 _HEAD = Struct(">ii")
 
 
+class Suspect:
+    """The last record whose body came damaged, for the next time it comes; outlives connections."""
+
+    def __init__(self, damage: Damage) -> None:
+        self._damage = damage
+        self._seen: tuple[int, int] | None = None
+
+    def is_the_masters(self, record: memoryview, place: int, found: RecordSummary, reason: str) -> bool:
+        """Whether this very damage came before."""
+        seen = (place, crc32(record))
+        if self._seen != seen:
+            self._seen = seen
+            return False
+        stretch = Stretch(place, place + found.size, reason, found.topic, found.queue_id, found.queue_offset)
+        log.error("the master's record at %d (%s) is damaged there: copied as it is", place, stretch.place)
+        self._damage.add(stretch)
+        return True
+
+
 class RecordStream:
     """Checks the bytes of a log from `position` on, which is where a record begins."""
 
-    def __init__(self, position: int, file_size: int) -> None:
+    def __init__(self, position: int, file_size: int, suspect: Suspect | None = None) -> None:
+        self._suspect = suspect
         self.position = position
         """Everything below was handed out."""
         self._file_size = file_size
@@ -84,12 +112,17 @@ class RecordStream:
             self._check(view, at, size, place)
         return int(size)
 
-    @staticmethod
-    def _check(view: memoryview, at: int, size: int, place: int) -> None:
+    def _check(self, view: memoryview, at: int, size: int, place: int) -> None:
         try:
-            found = check_record(view, at, at + size, verify_crc=True)
+            found = check_record(view, at, at + size, verify_crc=False)
         except RecordError as error:
             raise MessageError(f"the record for {place} is damaged: {error}") from error
         physical = getattr(found, "physical_offset", -1)
-        if physical != place:
+        if physical != place or not isinstance(found, RecordSummary):
             raise MessageError(f"the record for {place} says it belongs to {physical}")
+        if crc32(view[found.body_start : found.body_end]) & 0x7FFFFFFF == found.body_crc:
+            return
+        reason = f"the body does not match its checksum {found.body_crc}"
+        with view[at : at + size] as record:
+            if self._suspect is None or not self._suspect.is_the_masters(record, place, found, reason):
+                raise MessageError(f"the record for {place} is damaged: {reason}; it is asked for again")

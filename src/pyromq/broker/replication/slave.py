@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.replication.records import RecordStream
+from pyromq.broker.replication.records import RecordStream, Suspect
 from pyromq.broker.replication.wire import REPORT, Blocks
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies import HAClientInfo, HARuntimeInfo
@@ -66,7 +66,15 @@ class Greeting(NamedTuple):
 class _Session(asyncio.Protocol):
     """One connection to the master. `ended` is done, with the reason, once it is over."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, clock: Callable[[], int], greeting: Greeting) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        clock: Callable[[], int],
+        greeting: Greeting,
+        suspect: Suspect,
+    ) -> None:
+        self._suspect = suspect
         self._config = config
         self._store = store
         self._clock = clock
@@ -74,7 +82,7 @@ class _Session(asyncio.Protocol):
         self._blocks = Blocks()
         self._records: RecordStream | None = None
         if store.max_physical_offset:
-            self._records = RecordStream(store.max_physical_offset, store.commit_log.file_size)
+            self._records = RecordStream(store.max_physical_offset, store.commit_log.file_size, suspect)
         self._transport: asyncio.Transport | None = None
         self._flushing = False
         self._reported = -1
@@ -118,7 +126,7 @@ class _Session(asyncio.Protocol):
         if records is None:
             if not block:
                 return
-            records = self._records = RecordStream(offset, self._store.commit_log.file_size)
+            records = self._records = RecordStream(offset, self._store.commit_log.file_size, self._suspect)
         if offset != records.end:
             raise FrameError(f"the master sends from {offset} on, but this log goes on at {records.end}")
         place = records.position
@@ -181,6 +189,7 @@ class MasterLink:
         self._find_master = find_master
         self._verdict = verdict
         self._tls = config.client_tls()
+        self._suspect = Suspect(store.damage)
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
@@ -255,7 +264,7 @@ class MasterLink:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(
-                lambda: _Session(self._config, self._store, self._clock, greeting),
+                lambda: _Session(self._config, self._store, self._clock, greeting, self._suspect),
                 address.host,
                 address.port,
                 ssl=self._tls.context if self._tls is not None else None,

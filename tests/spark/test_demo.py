@@ -15,6 +15,6 @@ def test_the_demo_with_spark(tmp_path: Path) -> None:  # SP-15
     command = [sys.executable, "-m", "pyromq", "demo", "--messages", "2000", "--seed", "3", "--spark"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=BOUND, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("✔") == 5
+    assert done.stdout.count("✔") == 6
     assert "✘" not in done.stdout
     assert (tmp_path / "pyromq-demo.html").read_text().count("<svg") == 4

@@ -9,18 +9,23 @@ from datetime import datetime
 
 from pyromq.aio import Admin, Message, Producer, PullConsumer, PushConsumer, ReceivedMessage
 from pyromq.cli.demo.orders import Order, window_of
+from pyromq.client.errors import ClientError, UnsendableError
 
 IN_FLIGHT = 256
+ATTEMPTS = 5
 WAIT_SECONDS = 120.0
 
 Tick = Callable[[], None]
 Windows = Counter[tuple[str, str]]
 
 
-async def produce(namesrv: str, topic: str, orders: Iterable[Order], tick: Tick) -> list[tuple[float, float]]:
+async def produce(
+    namesrv: str, topic: str, orders: Iterable[Order], tick: Tick, again: Tick
+) -> list[tuple[float, float]]:
     """Send the orders in their order of arrival, many at a time; returns messages per second over the time.
 
-    The last order waits for all others: it closes the windows they belong to.
+    The last order waits for all others: it closes the windows they belong to. `again` hears of each send that is
+    repeated because no answer came, and may have left a copy.
     """
     room, sent, begin = asyncio.Semaphore(IN_FLIGHT), 0, time.monotonic()
     rates: list[tuple[float, float]] = []
@@ -28,7 +33,7 @@ async def produce(namesrv: str, topic: str, orders: Iterable[Order], tick: Tick)
     async def send(order: Order) -> None:
         nonlocal sent
         try:
-            await producer.send(Message(topic, order.body, keys=[order.key]), timeout=30.0)
+            await _send_once_more(producer, Message(topic, order.body, keys=[order.key]), again)
         finally:
             room.release()
         sent += 1
@@ -37,7 +42,8 @@ async def produce(namesrv: str, topic: str, orders: Iterable[Order], tick: Tick)
             passed = time.monotonic() - begin
             rates.append((passed, sent / passed))
 
-    async with Producer("demo-shops", namesrv=namesrv) as producer:
+    # Without retries of its own: what is sent again has to be in the books.
+    async with Producer("demo-shops", namesrv=namesrv, retries=0) as producer:
         closing: list[Order] = []
         async with asyncio.TaskGroup() as sends:
             for order in orders:
@@ -51,6 +57,21 @@ async def produce(namesrv: str, topic: str, orders: Iterable[Order], tick: Tick)
             await send(order)
     passed = time.monotonic() - begin
     return [*rates, (passed, sent / passed)]
+
+
+async def _send_once_more(producer: Producer, message: Message, again: Tick) -> None:
+    """Send, again and again for a while. Raises ClientError."""
+    for left in reversed(range(ATTEMPTS)):
+        try:
+            await producer.send(message, timeout=30.0)
+        except UnsendableError:
+            raise
+        except ClientError:
+            if not left:
+                raise
+            again()
+        else:
+            return
 
 
 async def stored(namesrv: str, topic: str) -> int:
@@ -79,6 +100,8 @@ class Counting:
         self._orders = orders
         self._broken = broken
         self._seen: set[str] = set()
+        self._places: set[tuple[str, int, int]] = set()
+        self.delivered_again = 0
         self.windows: Windows = Counter()
         self.duplicates = 0
         self.broken = 0
@@ -93,14 +116,24 @@ class Counting:
             @consumer.listen
             async def handle(message: ReceivedMessage) -> None:
                 nonlocal received
-                await self._book(message, out)
-                received += 1
-                tick()
+                if await self.book(message, out):
+                    received += 1
+                    tick()
                 if received >= count:
                     everything.set()
 
             async with consumer, asyncio.timeout(WAIT_SECONDS):
                 await everything.wait()
+
+    async def book(self, message: ReceivedMessage, out: Producer) -> bool:
+        """Take a message into account; False when it was delivered before, which a group must expect."""
+        place = (message.broker_name, message.queue_id, message.queue_offset)
+        if place in self._places:
+            self.delivered_again += 1
+            return False
+        self._places.add(place)
+        await self._book(message, out)
+        return True
 
     async def _book(self, message: ReceivedMessage, out: Producer) -> None:
         try:

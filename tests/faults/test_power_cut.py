@@ -10,6 +10,7 @@ import pytest
 from pyromq.auth.access import User, UserType
 from pyromq.auth.store import AccessStore
 from pyromq.protocol.bodies import (
+    AclInfo,
     KVTable,
     SubscriptionGroupConfig,
     SubscriptionGroupTable,
@@ -18,8 +19,10 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
+    AuthCreateAclHeader,
     AuthCreateUserHeader,
     AuthDeleteUserHeader,
+    AuthGetAclHeader,
     AuthGetUserHeader,
     GetKvConfigHeader,
     GetKvConfigResponseHeader,
@@ -44,6 +47,7 @@ from tests.integration.broker.pops import acked, pop
 from tests.integration.broker.servers import Peer
 from tests.integration.broker.test_admin_topics import create
 from tests.integration.security.secured import ALICE, BOB, ROOT, Signer
+from tests.integration.security.test_cluster import MAY_SEND
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -179,6 +183,23 @@ async def test_offsets_of_groups(disk: Path, seed: int) -> None:
         assert answer.header(QueryConsumerOffsetResponseHeader).offset in (10, 20)
 
 
+async def test_no_group_is_ahead_of_the_log(disk: Path, seed: int) -> None:
+    never = {"flush_interval_commit_log": 600_000, "flush_commit_log_thorough_interval": 600_000}
+    server = broker(disk, flush_disk_type="ASYNC_FLUSH", flush_consumer_offset_interval=100, **never)
+    async with life(server, disk, seed) as address, Peer(address) as peer:
+        await send_many(peer, "orders", "", 30)
+        for offset in (10, 30):
+            header = UpdateConsumerOffsetHeader(consumer_group="g", topic="orders", queue_id=0, commit_offset=offset)
+            assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
+            await until(partial(is_saved, disk / "new" / "store", offset))
+    async with life(server, disk, seed) as address, Peer(address) as peer:
+        more = await send_many(peer, "orders", "more-", 5)
+        question = QueryConsumerOffsetHeader(consumer_group="g", topic="orders", queue_id=0)
+        answer = await peer.call(RequestCode.QUERY_CONSUMER_OFFSET, question)
+        offset = answer.header(QueryConsumerOffsetResponseHeader).offset if not answer.code else 0
+        assert bodies(await peer.messages("orders", offset or 0))[-5:] == more
+
+
 async def test_transactions(disk: Path, seed: int) -> None:
     server = broker(disk, transaction_time_out=300, transaction_check_interval=300, flush_consumer_offset_interval=100)
     acknowledged: set[int] = set()
@@ -235,16 +256,18 @@ async def test_acknowledged_pops(disk: Path, seed: int) -> None:
                 done.add(each.body)
 
 
-async def test_users(disk: Path, seed: int) -> None:
-    folder = disk / "new" / "store" / "config" / "auth"
+async def test_users_and_rules(disk: Path, seed: int) -> None:
+    folder, subject = disk / "new" / "store" / "config" / "auth", f"User:{ALICE.access_key}"
     users = AccessStore(folder)
     users.create_user(User(ROOT.access_key, ROOT.secret_key, UserType.SUPER))
     users.create_user(User(BOB.access_key, BOB.secret_key))
     server = broker(disk, authentication_enabled=True, authorization_enabled=True)
     async with life(server, disk, seed) as address, Signer(address, ROOT) as root:
         alice = UserInfo(username=ALICE.access_key, password=ALICE.secret_key, user_type="Normal").encode()
+        rules = AclInfo(subject=subject, policies=[MAY_SEND]).encode()
         for code, header, body in (
             (RequestCode.AUTH_CREATE_USER, AuthCreateUserHeader(username=ALICE.access_key), alice),
+            (RequestCode.AUTH_CREATE_ACL, AuthCreateAclHeader(subject=subject), rules),
             (RequestCode.AUTH_DELETE_USER, AuthDeleteUserHeader(username=BOB.access_key), b""),
         ):
             answer = await root.call(code, header, body=body)
@@ -255,6 +278,8 @@ async def test_users(disk: Path, seed: int) -> None:
             for each in (ROOT, ALICE, BOB)
         ]
         assert found == [True, True, False]
+        kept = AclInfo.decode((await root.call(RequestCode.AUTH_GET_ACL, AuthGetAclHeader(subject=subject))).body)
+        assert [entry.resource for policy in kept.policies for entry in policy.entries] == ["Topic:*"]
 
 
 async def test_what_name_servers_keep(disk: Path, seed: int) -> None:

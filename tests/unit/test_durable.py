@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyromq import durable
+from pyromq.auth.sealing import Seal
 from pyromq.configfile import backup_of, write_config
+from pyromq.spark.sink import layout
 from tests.unit.syncs import Syncs
 
 
@@ -132,3 +134,18 @@ def test_two_threads_may_replace_a_file_at_once(tmp_path: Path) -> None:
     second.replace(path)
     first.replace(path)
     assert path.read_bytes() == b"in the background"
+
+
+def test_keys_that_secrets_are_sealed_with(tmp_path: Path, syncs: Syncs) -> None:
+    path = tmp_path / "auth" / "users.key"
+    Seal(path)
+    assert syncs.survives(path)
+    assert path.stat().st_ino in syncs.files
+    assert mode(path) == 0o600
+
+
+def test_tables_of_spark_are_as_the_umask_has_it(tmp_path: Path, syncs: Syncs) -> None:
+    path = tmp_path / "table" / "_manifests" / "one.json"
+    layout.write_file(path, b"{}")
+    assert syncs.survives(path)
+    assert (mode(path), mode(path.parent)) == (0o644, 0o755)

@@ -15,6 +15,7 @@ from pyromq.protocol.bodies import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.fakes import WALL, ManualClock, asyncio_test
+from tests.unit.syncs import Syncs
 
 
 async def instance_of(cluster: ConsumeCluster) -> ClientInstance:
@@ -95,6 +96,20 @@ async def test_local_offsets(tmp_path_factory: pytest.TempPathFactory) -> None: 
     assert again.table() == {queue(0): 9, queue(1): 8}
     again.remove(queue(1))
     assert await again.read(queue(1)) == 8
+
+
+@asyncio_test
+async def test_local_offsets_survive_a_power_cut(tmp_path_factory: pytest.TempPathFactory) -> None:
+    root = tmp_path_factory.mktemp("offsets")
+    with pytest.MonkeyPatch.context() as patch:
+        syncs = Syncs(patch, root)
+        store = LocalOffsets(root / "client" / "group", run)
+        for offset in (7, 8):
+            store.update(queue(), offset)
+            await store.persist(queue())
+        for path in (store.path, store.backup):
+            assert syncs.survives(path)
+            assert path.stat().st_ino in syncs.files
 
 
 @asyncio_test

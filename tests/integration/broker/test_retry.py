@@ -148,6 +148,7 @@ async def test_an_old_client_cannot_name_a_limit(tmp_path: Path) -> None:
 async def test_a_message_sent_to_the_retry_topic_may_have_been_retried_as_often_as_the_limit(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await limited(broker, retry_max_times=2)
+        await peer.stored("orders", b"counted by their names are only topics that exist")
         for times in (2, 3):
             assert (await send_to_retry(peer, times)).code == ResponseCode.SUCCESS
         (kept,) = await peer.messages(RETRY)

@@ -205,12 +205,19 @@ async def test_numbers_that_make_no_sense(tmp_path: Path, numbers: dict[str, int
         assert not len(broker.writers.table)
 
 
-@pytest.mark.parametrize("name", ["", "x" * 256, "a\x01b"])
-async def test_names_that_make_no_sense(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("", ResponseCode.MESSAGE_ILLEGAL),
+        ("x" * 256, ResponseCode.INVALID_PARAMETER),
+        ("a\x01b", ResponseCode.MESSAGE_ILLEGAL),
+    ],
+)
+async def test_names_that_make_no_sense(tmp_path: Path, name: str, code: ResponseCode) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored(TOPIC, b"other")
         answer = await peer.call(RequestCode.OPEN_WRITER, OpenWriterHeader(topic=TOPIC, writer=name))
-        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert answer.code == code
         assert not len(broker.writers.table)
 
 

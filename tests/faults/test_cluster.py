@@ -6,6 +6,8 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from pyromq.configfile import read_config
+from pyromq.protocol.bodies import ConsumerOffsetTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers import (
     QueryConsumerOffsetHeader,
@@ -88,7 +90,8 @@ async def test_a_killed_broker_leaves_the_routes_and_returns_with_its_messages(t
             offsets = tmp_path / "broker-a" / "config" / "consumerOffset.json"
 
             async def saved() -> bool:
-                return b"60" in (offsets.read_bytes() if offsets.exists() else b"")
+                table = read_config(offsets, ConsumerOffsetTable.decode)
+                return table is not None and table.offset_table.get("orders@g") == {0: 60}
 
             await until(saved)
             await asyncio.to_thread(first.kill)

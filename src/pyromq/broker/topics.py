@@ -160,13 +160,18 @@ class Topics:
             known = self._make(made, party)
         return known
 
-    def assume(self, topic: str, queues: int) -> None:
-        """On a slave: a topic that its master has, and of which no more is known yet. Lasts until `replace_all`."""
-        known = self.saved.planned(_TABLE, topic) is not None
-        if not known and self.saved.size(_TABLE) < self._config.max_topics:
-            made = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
-            self.assumed = True
-            _ = self.saved.stage({_TABLE: {topic: made}}, same_version=True)  # else its next message tries again
+    def assume(self, topic: str, queues: int) -> Save | None:
+        """On a slave: a topic that its master has, and of which no more is known yet. Lasts until `replace_all`.
+
+        None when there are as many as may be.
+        """
+        if self.saved.planned(_TABLE, topic) is not None:
+            return self.saved.pending(_TABLE, topic) or SAVED
+        if self.saved.size(_TABLE) >= self._config.max_topics:
+            return None
+        made = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
+        self.assumed = True
+        return self.saved.stage({_TABLE: {topic: made}}, same_version=True)
 
     def put(self, topic: TopicConfig) -> Save:
         """Add or replace a topic; the same configuration again changes nothing. Raises Refused at the bound."""

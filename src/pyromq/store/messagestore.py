@@ -440,6 +440,11 @@ class MessageStore:
         return self._flusher.synced if self.config.sync_flush else self.commit_log.max_offset
 
     @property
+    def seen_offset(self) -> int:
+        """On a slave: everything below is as safe as its flush type has it, and was offered to queues and listeners."""
+        return self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
+
+    @property
     def dispatched_offset(self) -> int:
         """Everything below is in queues and index."""
         return self._dispatcher.position
@@ -523,7 +528,7 @@ class MessageStore:
 
     def _follow(self) -> None:
         """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""
-        end = self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
+        end = self.seen_offset
         start = max(self._dispatcher.position, self.commit_log.min_offset)
         files = self.commit_log.files
         walker = Walker(files, start, verify_crc=False, end=end, damage=self.damage, growing=True)

@@ -28,7 +28,8 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
         lambda: config.ha_master_address or registration.master.ha_address,
         verdict,
     )
-    tables.log_seen, link.joined = link.look, tables.wake
+    tables.log_seen, tables.topics_saved = link.look, link.tick
+    link.joined, link.first_unsaved = tables.wake, tables.first_unsaved
 
     def search() -> None:
         """A master that came up or moved is known sooner to those who ask."""

@@ -69,6 +69,13 @@ class _Deliveries(NamedTuple):
     counts: TimerMetrics
 
 
+class _Newcomer(NamedTuple):
+    """A topic that is not on disk: where its first message lies, how many queues it has at least."""
+
+    place: int
+    queues: int
+
+
 class MasterTables:
     """Asks the master of a slave."""
 
@@ -79,9 +86,11 @@ class MasterTables:
         self._wake = asyncio.Event()
         self._failing = False
         self._offset_keys = 0
-        self._unknown: dict[str, int] = {}
+        self._unsaved: dict[str, _Newcomer] = {}
         self.log_seen: Callable[[MasterLog], None] = lambda _log: None
         """Told where the master's log is, whenever it was asked."""
+        self.topics_saved: Callable[[], None] = lambda: None
+        """Called when there may be fewer topics that are not on disk."""
         self.synced = 0
         """How often everything was copied."""
 
@@ -102,20 +111,32 @@ class MasterTables:
 
     def arrived(self, message: Dispatch) -> None:
         """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
-        topics = self._broker.topics
-        if message.topic not in topics:
+        if message.topic not in self._broker.topics:
             self._wake.set()
-            if self.synced:
-                topics.assume(message.topic, message.queue_id + 1)
-            else:  # the first copy may have them all, but the master may also be gone before
-                self._unknown[message.topic] = max(message.queue_id + 1, self._unknown.get(message.topic, 0))
+            before = self._unsaved.get(message.topic, _Newcomer(message.physical_offset, 0))
+            self._unsaved[message.topic] = before._replace(queues=max(before.queues, message.queue_id + 1))
+            if self.synced or self._failing:  # else the first copy may have them all
+                self._assume(message.topic)
 
-    def _assume_unknown(self) -> None:
-        """Make up the topics of messages that came before the first copy was there, and that it does not have."""
-        unknown, self._unknown = self._unknown, {}
-        for topic, queues in unknown.items():
-            if topic not in self._broker.topics:
-                self._broker.topics.assume(topic, queues)
+    def first_unsaved(self) -> int | None:
+        """Where in the log the first message lies whose topic is not on disk: without it nobody could read it."""
+        for topic in [topic for topic in self._unsaved if topic in self._broker.topics]:
+            del self._unsaved[topic]
+        return min((each.place for each in self._unsaved.values()), default=None)
+
+    def _assume(self, topic: str) -> bool:
+        """Make up a topic; False when there are as many as may be."""
+        save = self._broker.topics.assume(topic, self._unsaved[topic].queues)
+        if save is not None:
+            save.when_saved(self.topics_saved)
+        return save is not None
+
+    def _assume_all(self) -> None:
+        """Make up the topics that could not be copied: the master may not come back. Nothing waits for too many."""
+        for topic in list(self._unsaved):
+            if not self._assume(topic):
+                del self._unsaved[topic]
+                log.warning("the master's topic %s is one more than maxTopics: it cannot be read here", topic)
 
     async def keep(self) -> None:
         """Copy everything now and then, and soon after a new topic showed up."""
@@ -130,7 +151,7 @@ class MasterTables:
                 self._failing = True
             except Exception:
                 log.exception("copying tables from the master failed")
-            self._assume_unknown()
+            self._assume_all()
             await asyncio.sleep(1.0 if self._failing else 0.1)
             try:
                 async with asyncio.timeout(INTERVAL if self.synced else 1.0):
@@ -141,10 +162,13 @@ class MasterTables:
 
     async def sync(self) -> None:
         """Copy all tables once. Raises PyroMQError, and OSError when they cannot be saved."""
-        broker = self._broker
+        broker, unsaved = self._broker, list(self._unsaved)
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
         if topics.data_version != broker.topics.version or broker.topics.assumed:
             await broker.topics.replace_all(topics)
+        for topic in unsaved:  # it is in the table, or was deleted since
+            self._unsaved.pop(topic, None)
+        self.topics_saved()
         groups = await self._fetch(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable)
         if groups.data_version != broker.groups.version:
             await broker.groups.replace_all(groups)

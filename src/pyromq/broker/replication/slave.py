@@ -1,8 +1,9 @@
 """The slave's side: connect to the master, check what comes, write it, say how far it is; again whenever that ends.
 
-What is reported is on disk if this slave flushes synchronously. Nothing unchecked is written, and nothing is cut off:
-a slave whose log is not the master's stops following and says so, for it may hold the better copy. So does one that
-cannot find out: without a verdict there is no session, as a log of the right length proves nothing.
+What is reported is on disk if this slave flushes synchronously; the topics of all messages in it are in any case.
+Nothing unchecked is written, and nothing is cut off: a slave whose log is not the master's stops following and says so,
+for it may hold the better copy. So does one that cannot find out: without a verdict there is no session, as a log of
+the right length proves nothing.
 """
 
 import asyncio
@@ -73,8 +74,10 @@ class _Session(asyncio.Protocol):
         clock: Callable[[], int],
         greeting: Greeting,
         suspect: Suspect,
+        first_unsaved: Callable[[], int | None],
     ) -> None:
         self._suspect = suspect
+        self._first_unsaved = first_unsaved
         self._config = config
         self._store = store
         self._clock = clock
@@ -139,18 +142,27 @@ class _Session(asyncio.Protocol):
         end = self._store.max_physical_offset
         if end <= self._reported:
             return
-        if self._store.confirm_offset >= end:
-            self._report(end)
+        if self._store.seen_offset >= end:
+            self._report_safe()
         elif not self._flushing:
             self._flushing = True
             self._store.when_flushed(end, self._flushed)
 
     def _flushed(self, on_disk: bool) -> None:
         self._flushing = False
-        if self._store.confirm_offset > self._reported:
-            self._report(self._store.confirm_offset)
-        if on_disk:
+        self._report_safe()
+        if on_disk and self._store.seen_offset < self._store.max_physical_offset:
             self._acknowledge()  # more may have come meanwhile; after a failure the next tick looks again
+
+    def _safe(self) -> int:
+        """Up to where a master made of this store could serve everything, and no less than was reported."""
+        unsaved = self._first_unsaved()
+        seen = self._store.seen_offset
+        return max(self._reported, seen if unsaved is None else min(seen, unsaved))
+
+    def _report_safe(self) -> None:
+        if (safe := self._safe()) > self._reported:
+            self._report(safe)
 
     def _report(self, offset: int) -> None:
         self._reported = offset
@@ -163,7 +175,7 @@ class _Session(asyncio.Protocol):
         if now - self.heard > self._config.ha_housekeeping_interval:
             self.close(f"nothing heard for {self._config.ha_housekeeping_interval} ms")
         elif now - self.told >= self._config.ha_send_heartbeat_interval:
-            self._report(self._store.confirm_offset if self._records is not None else self._greeting.first_report)
+            self._report(self._safe() if self._records is not None else self._greeting.first_report)
         else:
             self._acknowledge()
 
@@ -197,6 +209,8 @@ class MasterLink:
         """Where the master was last found."""
         self.joined: Callable[[], None] = lambda: None
         """Called when a session begins."""
+        self.first_unsaved: Callable[[], int | None] = lambda: None
+        """Where the first message lies that could not be served, because its topic is not on disk."""
 
     @property
     def connected(self) -> bool:
@@ -264,7 +278,7 @@ class MasterLink:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(
-                lambda: _Session(self._config, self._store, self._clock, greeting, self._suspect),
+                lambda: _Session(self._config, self._store, self._clock, greeting, self._suspect, self.first_unsaved),
                 address.host,
                 address.port,
                 ssl=self._tls.context if self._tls is not None else None,
@@ -286,7 +300,7 @@ class MasterLink:
         """
         store = self._store
         async with asyncio.timeout(FLUSH_TIMEOUT):
-            while store.confirm_offset < store.max_physical_offset:
+            while store.seen_offset < store.max_physical_offset or self.first_unsaved() is not None:
                 store.when_flushed(store.max_physical_offset, lambda _on_disk: None)
                 await asyncio.sleep(LOOK_AGAIN)
         own = store.max_physical_offset

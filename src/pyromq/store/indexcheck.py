@@ -11,6 +11,7 @@ from pyromq.store.errors import StoreFormatError
 from pyromq.store.files import MappedFiles
 from pyromq.store.indexfile import ENTRY, HEADER, Layout
 from pyromq.store.keyhash import KeyHasher
+from pyromq.store.resync import whereabouts
 
 if TYPE_CHECKING:
     from pyromq.store.check import Findings, Progress
@@ -77,7 +78,8 @@ def _fault(files: MappedFiles, hasher: KeyHasher, key_hash: int, offset: int) ->
     if file is None:
         return f"leads to {offset}, behind the log"
     try:
-        record = peek_record(file.view(0, file.size), offset - file.start)
+        data, begin, _ = whereabouts(file, file.view(0, file.size), offset - file.start, file.size)
+        record = peek_record(data, begin)
     except (MessageError, StoreFormatError):
         return f"leads to {offset}, where no record begins"
     if record.physical_offset != offset:

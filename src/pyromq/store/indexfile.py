@@ -193,7 +193,7 @@ class IndexFile:
         """
         data = self._mapped()
         slot = key_hash % self.layout.slots
-        number = self._slots[slot] if self._slots else _NUMBER.unpack_from(data, HEADER.size + slot * SLOT_SIZE)[0]
+        number = self._slots[slot] if self._slots else self._read_slot(slot)
         found: list[int] = []
         newer = self.count
         while 0 < number < newer:
@@ -274,20 +274,28 @@ class IndexFile:
         return self._fd
 
     def _mapped(self) -> mmap.mmap:
-        """The file for reading; writes go through the descriptor, where a full disk is an error and not a signal."""
+        """The file for reading entries that were written.
+
+        Writes go through the descriptor, where a full disk is an error and not a signal, and so does reading slots,
+        most of which may be holes.
+        """
         if self._map is None:
             self._map = mmap.mmap(self._descriptor(), self.layout.size, access=mmap.ACCESS_READ)
         return self._map
 
+    def _read_slot(self, slot: int) -> int:
+        place = HEADER.size + slot * SLOT_SIZE
+        return int(_NUMBER.unpack(os.pread(self._descriptor(), SLOT_SIZE, place))[0])
+
     def _load_slots(self) -> "array[int]":
-        slots = array("I", self._mapped()[HEADER.size : self.layout.first_entry])
+        slots = array("I", os.pread(self._descriptor(), self.layout.first_entry - HEADER.size, HEADER.size))
         if sys.byteorder == "little":
             slots.byteswap()
         self._slots = slots
         return slots
 
     def _write_slots(self) -> None:
-        slots, data, fd = self._slots, self._mapped(), self._descriptor()
+        slots, fd = self._slots, self._descriptor()
         if slots is None:
             return
         for begin in range(0, len(slots), _PIECE):
@@ -296,7 +304,7 @@ class IndexFile:
                 piece.byteswap()
             position = HEADER.size + begin * SLOT_SIZE
             text = piece.tobytes()
-            if data[position : position + len(text)] != text:
+            if os.pread(fd, len(text), position) != text:
                 write_at(fd, text, position, self.path)
 
     def _write_header(self, end_timestamp: int, end_offset: int, count: int) -> None:

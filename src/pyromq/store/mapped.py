@@ -1,8 +1,10 @@
 """One fixed-length file, mapped into memory. Knows bytes and blocks, not what they mean.
 
-Two invariants keep the process alive:
+Three invariants keep the process alive:
 - A byte is written through the mapping only after `reserve` made the file own its block, because writing into a hole of
   a mapped file on a full disk is SIGBUS, not an exception.
+- What may be a hole is not read through the mapping either but with `read`: a file system in memory needs a block for
+  that, too. `owned` and `extents` say where none is.
 - A mapping is never taken away under a reader: closing or deleting a file while slices of it are in flight only drops
   this object's own hold; the memory goes with the last slice.
 """
@@ -129,6 +131,17 @@ class MappedFile:
     def view(self, begin: int, end: int) -> memoryview:
         """Bytes [begin, end) of this file without copying. Stays valid after `close` and `destroy`."""
         return self._view[begin:end]
+
+    def read(self, begin: int, end: int) -> bytes:
+        """A copy of bytes [begin, end), of which any may lie in a hole."""
+        return os.pread(self._fd, end - begin, begin)
+
+    def owned(self, begin: int, end: int) -> int:
+        """Up to where in [begin, end] the mapping may be read because the file owns its blocks there."""
+        if end <= self.reserved:
+            return end
+        first, last = next(self.extents(begin, end), (end, end))
+        return last if first == begin else begin
 
     def zero(self, begin: int) -> int:
         """Zero everything from `begin` to the end of the file, touching only what is not zero; returns bytes changed.

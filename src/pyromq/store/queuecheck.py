@@ -1,6 +1,6 @@
 """Consume queues against the log: each record must be in its queue, and each entry must lead to its record."""
 
-import mmap
+import os
 import struct
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyromq.store.check import Findings, Progress
 
 _ENTRY = struct.Struct(">qiq")
-_MAX_MAPPED = 256
+_MAX_OPEN = 256
 _MAX_TOLD = 1 << 16
 _QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
 _ROLLBACK = sysflag.ROLLBACK
@@ -45,7 +45,7 @@ class QueueCheck:
         self._manifest = manifest
         self._found = found
         self._final = final
-        self._maps: OrderedDict[Path, mmap.mmap | None] = OrderedDict()
+        self._open: OrderedDict[Path, int] = OrderedDict()
         self._matched: dict[Queue, int] = {}
         self._known: dict[Queue, bool] = {}
         self._told: set[tuple[str, int, int]] = set()
@@ -77,10 +77,8 @@ class QueueCheck:
         progress("queues", len(folders), len(folders))
 
     def close(self) -> None:
-        for each in self._maps.values():
-            if each is not None:
-                each.close()
-        self._maps.clear()
+        while self._open:
+            _close(self._open.popitem()[1])
 
     def _has_queue(self, topic: str, queue_id: int) -> bool:
         """Whether a queue should exist: those of topics that were deleted do not, though the log still has records."""
@@ -153,26 +151,30 @@ class QueueCheck:
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
         position = queue_offset * ENTRY_SIZE
         path = self._root / topic / str(queue_id) / file_name(position - position % self._size)
-        data = self._map(path)
-        at = position % self._size
-        return None if data is None or at + ENTRY_SIZE > len(data) or position < 0 else _ENTRY.unpack_from(data, at)
+        fd = self._descriptor(path)
+        data = os.pread(fd, ENTRY_SIZE, position % self._size) if fd >= 0 <= position else b""
+        return _ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
 
-    def _map(self, path: Path) -> mmap.mmap | None:
-        if path in self._maps:
-            self._maps.move_to_end(path)
-            return self._maps[path]
-        while len(self._maps) >= _MAX_MAPPED:
-            if (old := self._maps.popitem(last=False)[1]) is not None:
-                old.close()
+    def _descriptor(self, path: Path) -> int:
+        """For reading, and not through a mapping, since the end of a queue is a hole; -1 for no such file."""
+        if path in self._open:
+            self._open.move_to_end(path)
+            return self._open[path]
+        while len(self._open) >= _MAX_OPEN:
+            _close(self._open.popitem(last=False)[1])
         try:
-            with path.open("rb") as file:
-                made: mmap.mmap | None = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-        except (OSError, ValueError):  # not there, or empty
-            made = None
-        self._maps[path] = made
-        return made
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            fd = -1
+        self._open[path] = fd
+        return fd
 
     def _add(self, queue: Queue, queue_offset: int, fault: str) -> None:
         if len(self._told) < _MAX_TOLD:
             self._told.add((*queue, queue_offset))
         self._found.add("queue", f"{queue[0]} {queue[1]}", f"entry {queue_offset} {fault}")
+
+
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)

@@ -149,8 +149,9 @@ class Recovery:
         begin, end = self._log.min_offset, self._log.max_offset
         known = max(manifest.offset, manifest.kept) if manifest is not None else 0
         if begin + MIN_SIZE <= dispatched <= end:
-            last = self._log.files.view(dispatched - MIN_SIZE, MIN_SIZE)
-            if last is not None and any(last):
+            file = self._log.files.find(dispatched - 1)
+            place = dispatched - file.start if file is not None else 0
+            if file is not None and any(file.read(max(place - MIN_SIZE, 0), place)):
                 known = max(known, dispatched)
         return known if begin <= known <= end else 0
 

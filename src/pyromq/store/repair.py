@@ -163,7 +163,7 @@ def _cut(config: StoreConfig, begin: int, end: int, aside: Path) -> None:
             first, last = max(begin, file.start), min(end, file.end)
             if first < last:
                 durable.write_file(
-                    aside / "commitlog" / file_name(first), bytes(file.view(first - file.start, last - file.start))
+                    aside / "commitlog" / file_name(first), file.read(first - file.start, last - file.start)
                 )
         manifest = Manifest.read(config.store_path_root_dir) or Manifest(begin, {})
         manifest.offset, manifest.kept = min(manifest.offset, begin), 0

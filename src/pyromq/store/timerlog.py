@@ -8,7 +8,7 @@ A unit has 52 bytes: 0 size (int32) · 4 position of the previous unit of the sl
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from struct import Struct
 from typing import Final, NamedTuple
@@ -26,6 +26,7 @@ UNIT_SIZE: Final = _UNIT.size
 _SCANNED = Struct(">i8xiqiq16x")
 _BLANK = Struct(">iqi")
 _STEP = 1 << 20
+_CHUNK = UNIT_SIZE << 12  # bytes read at a time
 
 
 class TimerUnit(NamedTuple):
@@ -82,7 +83,7 @@ class TimerLog:
             if file.end <= begin and file is not self._files.last:
                 continue
             position = file.start
-            for size, magic, written, delay, physical_offset in _SCANNED.iter_unpack(file.view(0, self._used)):
+            for size, magic, written, delay, physical_offset in self._scan(file):
                 if size != UNIT_SIZE or magic & ~_MAGICS or physical_offset >= commit_log_end:
                     break
                 seen(position, written + delay, physical_offset)
@@ -93,6 +94,10 @@ class TimerLog:
         if self._files.files:
             self._files.truncate(end)
         return end
+
+    def _scan(self, file: MappedFile) -> Iterator[tuple[int, int, int, int, int]]:
+        for begin in range(0, self._used, _CHUNK):
+            yield from _SCANNED.iter_unpack(file.read(begin, min(begin + _CHUNK, self._used)))
 
     def append(self, unit: TimerUnit) -> int:
         """Add a unit; returns its position. Raises DiskFullError or OSError; the log is then as it was."""

@@ -77,11 +77,13 @@ class TimerWheel:
         return bool(self._fresh or self._saving)
 
     def clear_beyond(self, end: int) -> None:
-        """Clear the slots that lead to a place in the log at or after its end. Reads the whole wheel."""
+        """Clear the slots that lead to a place in the log at or after its end. Reads all that were ever set."""
         if self._file is not None:
-            for unit, _, last, _, _ in _SLOT.iter_unpack(self._file.view(0, LENGTH)):
-                if last >= end and unit > 0:
-                    self.clear(unit * self._precision)
+            for begin, stop in self._file.extents(0, LENGTH):
+                first, behind = begin - begin % _SLOT.size, stop + -stop % _SLOT.size
+                for unit, _, last, _, _ in _SLOT.iter_unpack(self._file.read(first, behind)):
+                    if last >= end and unit > 0:
+                        self.clear(unit * self._precision)
 
     def take(self) -> dict[int, bytes]:
         """What has to be written. Finish one `write` before the next `take`; after a failure, take again."""
@@ -121,4 +123,5 @@ class TimerWheel:
             return _SLOT.unpack(data)
         if self._file is None:
             return _SLOT.unpack(_NOTHING)
-        return _SLOT.unpack_from(self._file.raw, index * _SLOT.size)
+        begin = index * _SLOT.size
+        return _SLOT.unpack(self._file.read(begin, begin + _SLOT.size))

@@ -17,7 +17,7 @@ from pyromq.store.damage import Damage, Stretch
 from pyromq.store.files import MappedFiles
 from pyromq.store.mapped import MappedFile
 from pyromq.store.plain import BODY, FACTS, MAX_TOPIC, MIN_SIZE, PREPARED
-from pyromq.store.resync import next_record
+from pyromq.store.resync import next_record, whereabouts
 
 _MAX_TOPICS = 1 << 14
 _ORIGIN = Struct(">q")
@@ -116,8 +116,11 @@ class Walker:
 
     def _walk_file(self, file: MappedFile, limit: int) -> Iterator[LogRecord]:
         view = file.view(0, limit)
+        owned = 0
         while self.position < file.start + limit:
-            yield from self._quickly(file, view, limit)
+            if self.position - file.start >= owned:
+                owned = file.owned(self.position - file.start, limit)
+            yield from self._quickly(file, view, owned)
             at = self.position - file.start
             if at >= limit:
                 return
@@ -169,10 +172,12 @@ class Walker:
 
     def _slowly(self, file: MappedFile, view: memoryview, at: int, limit: int) -> LogRecord | None:
         """What is at a place where no plain record is: another kind of record, the end of the file, or nothing."""
+        data, begin, end = whereabouts(file, view, at, limit)
         try:
-            found = check_record(view, at, limit, verify_crc=self._verify_crc)
+            found = check_record(data, begin, end, verify_crc=self._verify_crc)
         except RecordError as error:
-            self.fault = None if not any(view[at : at + 8]) else str(error)
+            torn = "" if data is view else f"what begins at {at} ends in a hole: "
+            self.fault = torn + str(error) if any(data[begin : begin + 8]) else None
             return None
         if isinstance(found, Blank):
             if limit == file.size:  # otherwise its filler has not all arrived: the walk goes on from here then

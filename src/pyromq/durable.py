@@ -19,13 +19,17 @@ def make_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
 
     Folders that exist keep their mode. Costs one look when there is nothing to do.
     """
-    for made in _missing(path):
+    missing = _missing(path)
+    if missing:  # a process that was killed right after it made the one they go into may not have come to this
+        with contextlib.suppress(PermissionError):  # not ours then, so we did not make it
+            sync_folder(missing[0].parent.parent)
+    for made in missing:
         _make(made, mode)
         sync_folder(made.parent)
 
 
 def add_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
-    """The same, but to be made durable by whoever calls: what is found again without it may wait for the next sync."""
+    """The same without any sync: whoever calls syncs each folder on the way, all that are new together."""
     for made in _missing(path):
         _make(made, mode)
 
@@ -94,10 +98,7 @@ def write_head(path: Path, data: bytes, *, length: int) -> None:
 
 
 def _missing(path: Path) -> list[Path]:
-    """The folders to make, outermost first. Before it says so, it makes the one that they go into durable.
-
-    A process that was killed right after it made that one may not have come to it.
-    """
+    """The folders to make, outermost first."""
     if path.is_dir():
         return []
     found = path.absolute()
@@ -107,8 +108,6 @@ def _missing(path: Path) -> list[Path]:
             raise NotADirectoryError(20, "is not a folder", str(found))
         missing.append(found)
         found = found.parent
-    with contextlib.suppress(PermissionError):  # not ours then, so we did not make it
-        sync_folder(found.parent)
     return missing[::-1]
 
 

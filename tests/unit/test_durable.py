@@ -12,6 +12,7 @@ from pyromq import durable
 from pyromq.auth.sealing import Seal
 from pyromq.configfile import backup_of, write_config
 from pyromq.spark.sink import layout
+from pyromq.store.queuefiles import sync_files
 from tests.unit.syncs import Syncs
 
 
@@ -44,6 +45,18 @@ def test_a_folder_that_was_made_but_not_synced_is_made_durable_by_the_next(tmp_p
     (tmp_path / "a").mkdir()  # by a process that was killed then
     durable.make_folder(tmp_path / "a" / "b")
     assert syncs.survives(tmp_path / "a" / "b")
+
+
+def test_a_folder_that_the_caller_syncs_costs_no_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs: Syncs
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _: pytest.fail("thousands of queues would each wait for the disk"))
+        durable.add_folder(tmp_path / "topic" / "0")
+        durable.add_folder(tmp_path / "topic" / "1")
+    (tmp_path / "topic" / "1" / "file").touch()
+    sync_files([str(tmp_path / "topic" / "1" / "file")])
+    assert syncs.survives(tmp_path / "topic" / "1" / "file")
 
 
 def test_a_folder_cannot_be_made_over_a_file(tmp_path: Path) -> None:

@@ -9,9 +9,11 @@ import errno
 import logging
 import os
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from pyromq import durable
 from pyromq.store.errors import StoreFormatError
@@ -24,6 +26,7 @@ _NAME_LENGTH = 20
 _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
 _MANY = 64  # files above which one sync of the file system is quicker than one for each
+_THREADS = 8  # that sync so many
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -32,22 +35,38 @@ def sync_files(paths: Iterable[str]) -> None:
     paths = list(paths)
     if len(paths) > _MANY and hasattr(_libc, "syncfs"):
         sync_file_system(paths[0])  # each file is still asked below, which costs little then and reports errors
-    directories = set()
-    for path in paths:
-        try:
-            fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:  # deleted meanwhile
-            continue
-        try:
-            os.fdatasync(fd)
-        finally:
-            os.close(fd)
-        directories.add(Path(path).parent)
-    directories |= {parent.parent for parent in directories}
-    directories |= {parent.parent for parent in directories}
-    for directory in directories:
-        with suppress(FileNotFoundError):
-            durable.sync_folder(directory)
+    directories = {Path(folder) for folder in {os.path.dirname(path) for path in paths}}  # noqa: PTH120 - thousands
+    topics = {directory.parent for directory in directories}
+    _each(_sync_file, paths)
+    for level in (directories, topics, {topic.parent for topic in topics}):
+        _each(_sync_folder, level)
+
+
+def _each(sync: Callable[[Any], None], these: Collection[Any]) -> None:
+    """Sync one after the other, or many in a few threads: most of the time each waits for the disk."""
+    if len(these) <= _MANY:
+        for each in these:
+            sync(each)
+        return
+    with ThreadPoolExecutor(_THREADS, "pyromq-store-sync") as threads:
+        for _ in threads.map(sync, these):
+            pass
+
+
+def _sync_file(path: str) -> None:
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:  # deleted meanwhile
+        return
+    try:
+        os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
+def _sync_folder(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        durable.sync_folder(path)
 
 
 def sync_file_system(path: str) -> None:

@@ -28,7 +28,7 @@ OWN = {
     # what differs between any two brokers
     "listenPort", "haListenPort", "bootTimestamp", "runtime", "earliestMessageTimeStamp",
     # a promise of ours, where Apache's default is another one
-    "flushDiskType", "inSyncReplicas",
+    "flushDiskType", "inSyncReplicas", "metricsOtelCardinalityLimit",
     # releases
     "brokerVersionDesc",
 }  # fmt: skip

@@ -1,6 +1,7 @@
 """`pyromq admin` with the command lines of mqadmin: against Apache's servers, and beside that against ours."""
 
 import json
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
@@ -15,6 +16,9 @@ from tests.interop.admin_commands import COMMANDS, workload
 from tests.interop.mqadmin import MqAdmin
 from tests.interop.servers import Cluster, apache, ours
 
+_STREAMS = threading.Lock()
+"""A command that is run in this process has its standard streams to itself."""
+
 Outcome = tuple[int, Any, str]
 """Exit code, the JSON printed, and what was said on standard error."""
 
@@ -26,7 +30,8 @@ class OurAdmin:
         self._namesrv = namesrv
 
     def __call__(self, *arguments: str) -> Outcome:
-        done = CliRunner().invoke(app, ["admin", *arguments, "-n", self._namesrv, "--json"])
+        with _STREAMS:
+            done = CliRunner().invoke(app, ["admin", *arguments, "-n", self._namesrv, "--json"])
         assert isinstance(done.exception, SystemExit | None), (arguments, done.exception)
         return done.exit_code, json.loads(done.stdout) if done.stdout else None, done.stderr
 

@@ -6,7 +6,7 @@ share their place in the queue's numbering, their times and their hosts.
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate, chain, repeat
+from itertools import accumulate, repeat
 from struct import Struct
 from struct import error as StructError  # noqa: N812 - a class under a lower-case name
 from zlib import crc32
@@ -77,8 +77,7 @@ class BatchAppender(GroupAppender):
         except StructError as error:
             return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a number does not fit: {error}"))
         records = zip(heads, bodies, repeat(tail.topic_field), tails)
-        file.raw[start : start + total] = b"".join(chain.from_iterable(records))
-        file.position = start + total  # last: the flush thread believes it
+        file.append_records(map(b"".join, records), start + total)
         tail.next_offset = number + len(sizes)
         texts = [text[_LENGTH:] for text in tails]
         codes, keys = self._codes_and_keys(message.topic, tail, texts, offsets, timestamp)

@@ -4,6 +4,7 @@ Appends bytes that others encoded and hands out slices; knows records only as fa
 Invariant: a file that is not full has at least 8 bytes left, so its end can always be marked.
 """
 
+from collections.abc import Iterator
 from concurrent.futures import Executor
 
 from pyromq import durable
@@ -119,7 +120,7 @@ class CommitLog:
                 self.limit = -1
             piece = rest[: file.size - file.position]
             self._reserve(file, file.position + len(piece))
-            file.append(piece)
+            file.append_records(_records_in(piece), file.position + len(piece))
             rest = rest[len(piece) :]
 
     def read(self, offset: int, size: int) -> memoryview | None:
@@ -182,3 +183,13 @@ class CommitLog:
             self._worker.submit(file.destroy)
         else:
             file.destroy()
+
+
+def _records_in(data: memoryview) -> Iterator[memoryview]:
+    """One record after the other, of bytes that begin with one; what is no record comes in one piece."""
+    position = 0
+    while position < len(data):
+        size = int.from_bytes(data[position : position + 4])
+        end = position + size if BLANK_SIZE <= size <= len(data) - position else len(data)
+        yield data[position:end]
+        position = end

@@ -1,6 +1,6 @@
 """Several messages in one go, those that arrive together. The outcome is that of putting one after the other.
 
-Each step is done for all messages before the next: one clock, one copy into the log, and each loop so short that the
+Each step is done for all messages before the next: one clock, one reservation, and each loop so short that the
 processor keeps it at hand, which halves what a message costs.
 """
 
@@ -13,7 +13,6 @@ from pyromq.protocol.host import V4_SIZE
 from pyromq.protocol.record import MAGIC_V1
 from pyromq.store.appending import Appender, Tail
 from pyromq.store.dispatch import Dispatch
-from pyromq.store.mapped import Bytes
 from pyromq.store.plain import PREFIX, PROPERTIES_LENGTH
 from pyromq.store.putting import PutMessage, PutResult, PutStatus
 
@@ -83,7 +82,7 @@ class GroupAppender(Appender):
             return None
         start, timestamp, store_host = file.position, self._clock(), self.store_host
         offset = file.start + start
-        pieces: list[Bytes] = []
+        records: list[bytes] = []
         entries: list[Dispatch] = []
         try:
             for message, tail, size in zip(messages, tails, sizes, strict=True):
@@ -106,7 +105,7 @@ class GroupAppender(Appender):
                     message.prepared_transaction_offset,
                     len(body),
                 )
-                pieces += (prefix, body, tail.topic_field, _pack_length(len(text)), text)
+                records.append(b"".join((prefix, body, tail.topic_field, _pack_length(len(text)), text)))
                 tags = properties.get("TAGS")
                 code = self._codes.get(tags) or self._code(tags) if tags else 0
                 entries.append(
@@ -121,6 +120,5 @@ class GroupAppender(Appender):
             for tail, entry in zip(reversed(tails[: len(entries)]), reversed(entries), strict=True):
                 tail.next_offset = entry.queue_offset
             return None
-        file.raw[start : start + total] = b"".join(pieces)
-        file.position = start + total  # last: the flush thread believes it
+        file.append_records(records, start + total)
         return entries

@@ -9,8 +9,10 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
 from pyromq import Admin, Message, Producer
+from pyromq.protocol import sysflag
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.compression import decompress
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.remoting.errors import ConnectionLost
 from pyromq.spark.errors import ColumnError, OptionError
@@ -86,7 +88,13 @@ def stored(namesrv: str, topic: str) -> list[ReceivedMessage]:
 
 
 def bodies(namesrv: str, topic: str) -> Counter[str]:
-    return Counter(message.body.decode() for message in stored(namesrv, topic))
+    return Counter(inflated(message).decode() for message in stored(namesrv, topic))
+
+
+def inflated(message: ReceivedMessage) -> bytes:
+    """Bodies come as they are stored, because a sink looks at properties only."""
+    compressed = message.sys_flag & sysflag.COMPRESSED
+    return decompress(message.body, message.sys_flag) if compressed else message.body
 
 
 def texts(batch: int, partition: int, count: int = 50) -> list[str]:

@@ -58,6 +58,8 @@ async def sleep(clock: Clock, seconds: float) -> None:
 async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:
     """The result of `awaitable`, or `TimeoutError` (and its cancellation) when it takes longer than `seconds`."""
     task = asyncio.ensure_future(awaitable)
+    caller = asyncio.current_task()
+    cancellations = caller.cancelling() if caller is not None else 0
     expired = False
 
     def expire() -> None:
@@ -69,7 +71,9 @@ async def within(clock: Clock, seconds: float, awaitable: Awaitable[T]) -> T:
     try:
         return await task
     except asyncio.CancelledError:
-        if expired and task.cancelled():
+        # Who is cancelled at that very moment must not go on as if only the time were over.
+        cancelled = caller is not None and caller.cancelling() > cancellations
+        if expired and task.cancelled() and not cancelled:
             raise TimeoutError(f"not done within {seconds} s") from None
         task.cancel()
         raise

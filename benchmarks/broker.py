@@ -24,7 +24,7 @@ from benchmarks.load import PULL_COUNT, SUBSCRIPTION, TOPIC
 from benchmarks.report import Figure, arguments, show
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers import PullMessageHeader
+from pyromq.protocol.headers.consume import PullMessageHeader
 
 DEPTHS = (1, 32, 256)
 SIZES = (128, 1024)

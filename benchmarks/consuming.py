@@ -8,7 +8,7 @@ import uvloop
 from benchmarks.load import PULL_COUNT
 from benchmarks.pace import Pace, Tally
 from pyromq import PullConsumer, PushConsumer, ReceivedMessage, aio
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 
 TOPIC = "BenchmarkStored"
 STORED = 60_000

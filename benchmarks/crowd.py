@@ -23,12 +23,12 @@ from tests import processes
 from tests.hostile.targets import mutated, request, throw
 
 from benchmarks.report import Figure, show
-from pyromq.auth.access import User, UserType
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client
-from pyromq.remoting.signing import Signing
+from pyromq.remoting.client import Client
+from pyromq.remoting.hooks import Signing
 
 KEY, SECRET = "benchmark", "benchmark-secret"
 CROWD = 10_000

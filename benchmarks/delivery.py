@@ -23,20 +23,23 @@ from benchmarks.popping import pop_rates
 from benchmarks.report import Figure, arguments, show
 from benchmarks.transacting import transaction_rates
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.delay.postpone import MARKS, Postpone
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.delay.timercounts import TimerCounts
 from pyromq.broker.durability import Durability
-from pyromq.broker.postpone import MARKS, Postpone
-from pyromq.broker.timer import TimerDelivery
-from pyromq.broker.timermetrics import TimerCounts
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageHeader, SendMessageV2Header
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Client
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, StoreConfig
-from pyromq.store.timerfiles import TimerFiles
+from pyromq.protocol.records.record import decode_records
+from pyromq.remoting.client import Client
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.timer.files import TimerFiles
 
 PER_SECOND = 1_000
 LOAD_SECONDS = 10

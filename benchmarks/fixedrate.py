@@ -18,7 +18,7 @@ from benchmarks.load import SUBSCRIPTION, cpu_seconds, send_frames
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
 
 TICK = 0.001
 SUSPEND = 2

@@ -23,13 +23,13 @@ from tests import processes
 from benchmarks.broker import Contender, Pace, measure
 from benchmarks.load import send_frames
 from benchmarks.report import Figure, arguments, show
-from pyromq.protocol.bodies import HARuntimeInfo
+from pyromq.protocol.bodies.replication import HARuntimeInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import SendMessageResponseHeader
-from pyromq.protocol.ids import parse_offset_message_id
-from pyromq.remoting import Client
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.send import SendMessageResponseHeader
+from pyromq.remoting.client import Client
 
 DEPTHS = (1, 32, 256)
 SIZE = 128

@@ -12,11 +12,11 @@ from typing import cast
 
 from benchmarks.load import SUBSCRIPTION, send_frames
 from pyromq.aio import Message, Producer, PushConsumer, ReceivedMessage
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
 
 PER_SECOND = 500
 SECONDS = 4

@@ -17,12 +17,13 @@ from typing import cast
 
 import uvloop
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers import PullMessageHeader, SendMessageV2Header
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.records.batch import encode_batch
 
 TOPIC = "BenchmarkTest"
 FRAMES = 4096

@@ -20,22 +20,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from benchmarks.report import Figure, arguments, show
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.bodies import BatchAck, BatchAckBody, ack_bits
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import decode
-from pyromq.protocol.headers import (
-    AckMessageHeader,
-    Header,
-    PopMessageHeader,
-    PopMessageResponseHeader,
-    PullMessageHeader,
-    PullMessageResponseHeader,
-    SendMessageV2Header,
-)
+from pyromq.protocol.handles.pop import PopHandle, decode_offsets, decode_starts
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.pop import AckMessageHeader, PopMessageHeader, PopMessageResponseHeader
+from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
-from pyromq.protocol.popping import PopHandle, decode_offsets, decode_starts
+from pyromq.protocol.records.batch import encode_batch
 
 TOPIC = "popped"
 BROKER = "broker-a"
@@ -51,7 +46,7 @@ SERVE = """
 import json, os, sys
 from pathlib import Path
 from pyromq.broker.standalone import Standalone
-from pyromq.cli.running import run
+from pyromq.cli.servers.foreground import run
 settings = {"enable_pop_buffer_merge": sys.argv[2]}
 server = Standalone(Path(sys.argv[1]), namesrv_port=0, broker_port=0, settings=settings)
 run(server, lambda: print(json.dumps({"broker": server.broker_address, "pid": os.getpid()}), flush=True))

@@ -16,7 +16,8 @@ from benchmarks.report import arguments, best_of, show
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import PullMessageHeader, SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
 
 IN_FLIGHT = 256
 BATCHES = 40

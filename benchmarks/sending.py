@@ -9,7 +9,7 @@ import uvloop
 from benchmarks.load import BATCH_COUNT
 from benchmarks.pace import BOUND, Meter, Pace
 from pyromq import Message, Producer, aio
-from pyromq.client.results import SendResult
+from pyromq.client.producer.results import SendResult
 
 TOPIC = "BenchmarkClient"
 SIZE = 128

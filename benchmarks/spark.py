@@ -24,20 +24,22 @@ from tests.processes import Server
 
 from benchmarks.report import best_of, show
 from pyromq import Admin
-from pyromq.protocol.host import pack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_records, encode_record
-from pyromq.spark import scalar
+from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.record import decode_records, encode_record
 from pyromq.spark.columns import COLUMNS, DEFAULT
-from pyromq.spark.decode import RowSpec, Segment, decode
-from pyromq.spark.layout import walk
-from pyromq.spark.offsets import Range
 from pyromq.spark.options import read_options
-from pyromq.spark.pull import Puller, cached_cluster
-from pyromq.spark.rows import Shape, message_columns
-from pyromq.spark.sourceoptions import SourceOptions
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, StoreConfig
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.task import scalar
+from pyromq.spark.task.decode import RowSpec, Segment, decode
+from pyromq.spark.task.layout import walk
+from pyromq.spark.task.pull import Puller, cached_cluster
+from pyromq.spark.task.rows import Shape, message_columns
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
 
 TOPIC = "bench"
 QUEUES = 8

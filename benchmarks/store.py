@@ -28,7 +28,9 @@ from pathlib import Path
 
 from benchmarks.report import Figure, best_of, show
 from pyromq.protocol.properties import encode_properties
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, PutResult, StoreConfig
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.messagestore import MessageStore
 
 QUEUES = 8
 HOST = bytes((127, 0, 0, 1, 0, 0, 0x2A, 0x9F))

@@ -20,7 +20,7 @@ from tests import processes
 from tests.integration.broker.servers import Peer, consumer_of
 
 from benchmarks.report import Figure, show
-from pyromq.protocol.bodies import HeartbeatData
+from pyromq.protocol.bodies.clients import HeartbeatData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 
 GROUPS = (500, 2_000)

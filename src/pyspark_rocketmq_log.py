@@ -1,5 +1,5 @@
 """Found by Spark, which imports every top-level module whose name begins so, and registers its `DefaultSource`."""
 
-from pyromq.spark.source import RocketMQLogSource as DefaultSource
+from pyromq.spark.source.formats import RocketMQLogSource as DefaultSource
 
 __all__ = ["DefaultSource"]

@@ -5,12 +5,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from pyromq.protocol import sysflag
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.compression import CompressionType, compress
-from pyromq.protocol.headers import SendMessageResponseHeader, SendMessageV2Header
-from pyromq.remoting import Client
+from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.remoting.client import Client
 
 LIMIT = 60.0
 BOMB = 80 << 20

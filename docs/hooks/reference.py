@@ -16,7 +16,7 @@ from mkdocs.structure.files import File, Files
 from prometheus_client.core import Metric
 
 import pyromq
-from pyromq.broker.metrics import BrokerMetrics
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.standalone import Standalone
 from pyromq.errors import PyroMQError
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from pyromq import Admin, Message, Producer
 from pyromq.spark import Pipeline
-from pyromq.spark.pipeline.replay import replay
+from pyromq.spark.pipeline.run.replay import replay
 
 NAMESRV = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
 

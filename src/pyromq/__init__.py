@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         NearbyRoom,
     )
     from pyromq.client.consumer.config import PullConfig, PushConfig
-    from pyromq.client.consumer.fetching import PullResult, PullStatus
-    from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
+    from pyromq.client.consumer.fetch import PullResult, PullStatus
+    from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
     from pyromq.client.errors import (
         BrokerError,
         ClientError,
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
         TooManyRequestsError,
         TransportError,
     )
-    from pyromq.client.request_reply import create_reply
-    from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-    from pyromq.client.transaction import TransactionListener
-    from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
+    from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+    from pyromq.client.producer.transaction import TransactionListener
+    from pyromq.client.request.reply import create_reply
+    from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
     from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
     from pyromq.remoting.tls import ClientTls
 
@@ -106,8 +106,8 @@ _HOMES = {
         "NearbyRoom",
     ),
     "pyromq.client.consumer.config": ("PullConfig", "PushConfig"),
-    "pyromq.client.consumer.fetching": ("PullResult", "PullStatus"),
-    "pyromq.client.consumer.listener": ("ConcurrentContext", "ConsumeOutcome", "OrderlyContext"),
+    "pyromq.client.consumer.fetch": ("PullResult", "PullStatus"),
+    "pyromq.client.consumer.push.listener": ("ConcurrentContext", "ConsumeOutcome", "OrderlyContext"),
     "pyromq.protocol.bodies": ("ConsumeFromWhere", "MessageModel"),
     "pyromq.client.config": ("ClientConfig", "ProducerConfig"),
     "pyromq.client.errors": (
@@ -121,9 +121,9 @@ _HOMES = {
         "TooManyRequestsError",
         "TransportError",
     ),
-    "pyromq.client.request_reply": ("create_reply",),
-    "pyromq.client.results": ("LocalTransactionState", "SendResult", "SendStatus", "TransactionSendResult"),
-    "pyromq.client.transaction": ("TransactionListener",),
+    "pyromq.client.request.reply": ("create_reply",),
+    "pyromq.client.producer.results": ("LocalTransactionState", "SendResult", "SendStatus", "TransactionSendResult"),
+    "pyromq.client.producer.transaction": ("TransactionListener",),
     "pyromq.protocol.message": ("Message", "MessageQueue", "ReceivedMessage"),
     "pyromq.remoting.tls": ("ClientTls",),
 }

@@ -12,10 +12,10 @@ from pyromq.client.consumer.allocation import (
     NearbyRoom,
 )
 from pyromq.client.consumer.config import PullConfig, PushConfig
-from pyromq.client.consumer.fetching import PullResult, PullStatus
-from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
-from pyromq.client.consumer.pull import PullConsumer
-from pyromq.client.consumer.push import PushConsumer
+from pyromq.client.consumer.fetch import PullResult, PullStatus
+from pyromq.client.consumer.pull.consumer import PullConsumer
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
 from pyromq.client.errors import (
     BrokerError,
     ClientError,
@@ -27,12 +27,12 @@ from pyromq.client.errors import (
     TooManyRequestsError,
     TransportError,
 )
-from pyromq.client.producer import Producer
-from pyromq.client.request_reply import create_reply
-from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-from pyromq.client.transaction import TransactionListener, TransactionProducer
+from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+from pyromq.client.producer.transaction import TransactionListener, TransactionProducer
+from pyromq.client.request.reply import create_reply
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pyromq.remoting.tls import ClientTls
 

@@ -7,7 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from pyromq.protocol.bodies import HARuntimeInfo
+from pyromq.protocol.bodies.replication import HARuntimeInfo
 from pyromq.protocol.codes import RequestCode
 from tests import processes
 from tests.integration.broker.servers import Peer

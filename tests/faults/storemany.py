@@ -10,7 +10,9 @@ import sys
 from pathlib import Path
 
 from pyromq.protocol.message import Message
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, StoreConfig
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
 
 QUEUES = 10
 ROUNDS = 2

@@ -9,9 +9,11 @@ import random
 import sys
 from pathlib import Path
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.message import Message
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, StoreConfig
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
 
 TOPICS = ("orders", "%RETRY%group", "payments")
 QUEUES = 3

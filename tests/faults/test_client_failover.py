@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyromq.aio import Message, Producer
 from pyromq.client.hooks import SendContext, SendMode
-from pyromq.client.results import SendResult, SendStatus
+from pyromq.client.producer.results import SendResult, SendStatus
 from tests import processes
 from tests.faults.test_cluster import Cluster, cluster, until
 from tests.integration.broker.servers import Peer

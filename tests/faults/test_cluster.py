@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pyromq.configfile import read_config
-from pyromq.protocol.bodies import ConsumerOffsetTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,

@@ -9,7 +9,7 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import ConsumerSendMsgBackHeader
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import SCHEDULE_TOPIC, retry_topic
 from tests.integration.broker.servers import Peer

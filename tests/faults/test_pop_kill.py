@@ -5,8 +5,8 @@ import contextlib
 from pathlib import Path
 
 from pyromq.configfile import read_config
-from pyromq.protocol.bodies import ConsumerOffsetTable
-from pyromq.remoting import RemotingError
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
+from pyromq.remoting.errors import RemotingError
 from tests.faults.test_delivery_kill import kill, start
 from tests.integration.broker.pops import ack, acked, pop, pop_until, renew
 from tests.integration.broker.servers import Peer, until

@@ -7,35 +7,31 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.access import User, UserType
-from pyromq.auth.store import AccessStore
-from pyromq.protocol.bodies import (
-    AclInfo,
-    KVTable,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfigTable,
-    UserInfo,
-)
+from pyromq.auth.users.access import User, UserType
+from pyromq.auth.users.store import AccessStore
+from pyromq.protocol.bodies.auth import AclInfo, UserInfo
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from pyromq.protocol.bodies.tables import KVTable
+from pyromq.protocol.bodies.topics import TopicConfigTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.auth import (
     AuthCreateAclHeader,
     AuthCreateUserHeader,
     AuthDeleteUserHeader,
     AuthGetAclHeader,
     AuthGetUserHeader,
-    GetKvConfigHeader,
-    GetKvConfigResponseHeader,
+)
+from pyromq.protocol.headers.consume import (
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     PullMessageResponseHeader,
-    PutKvConfigHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.headers.namesrv import GetKvConfigHeader, GetKvConfigResponseHeader, PutKvConfigHeader
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
 from tests.faults.masters import until
 from tests.faults.powercut import NOTHING, cut, on_disk
 from tests.faults.powercut.lives import broker, life, name_server

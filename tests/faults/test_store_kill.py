@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pyromq.store import MessageStore
+from pyromq.store.messagestore import MessageStore
 from tests.faults.storewriter import QUEUES, TOPICS, config
 
 ROOT = Path(__file__).parents[2]

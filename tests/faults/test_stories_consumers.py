@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pyromq.aio import ConsumeFromWhere, Message, Producer, PullConsumer
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,

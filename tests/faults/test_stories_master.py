@@ -4,12 +4,13 @@ import asyncio
 import signal
 from pathlib import Path
 
-from pyromq.protocol.bodies import KVTable, SubscriptionGroupConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
-    UpdateAndCreateTopicHeader,
     UpdateConsumerOffsetHeader,
 )
 from pyromq.protocol.message import ReceivedMessage

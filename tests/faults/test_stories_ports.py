@@ -15,7 +15,9 @@ from pyromq.client.errors import ClientError
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client, Limits, RemotingError
+from pyromq.remoting.client import Client
+from pyromq.remoting.errors import RemotingError
+from pyromq.remoting.limits import Limits
 from tests import processes
 from tests.faults.masters import ha_status, pair, until
 from tests.integration.broker.servers import Peer

@@ -14,27 +14,27 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol import sysflag
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    CheckTransactionStateHeader,
-    EndTransactionHeader,
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.consume import (
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
-    SendMessageResponseHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageResponseHeader
 from pyromq.protocol.names import (
     TRANS_CHECK_MAX_TIME_TOPIC,
     TRANS_HALF_TOPIC,
     TRANS_OP_HALF_TOPIC,
     TRANSACTION_GROUP,
 )
-from pyromq.protocol.record import decode_record
-from pyromq.remoting import Connection, RemotingError
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.record import decode_record
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.errors import RemotingError
 from tests.integration.broker.servers import Peer
 
 ROOT = Path(__file__).parents[2]

@@ -13,9 +13,9 @@ import pytest
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.handles.writer import Place
 from pyromq.protocol.names import WRITERS_TOPIC
-from pyromq.protocol.writers import Place
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 from tests.faults.test_transactions_kill import broker
 from tests.integration.broker.servers import Peer
 from tests.integration.broker.writing import TOPIC, begin, items, open_lane, send

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from pyromq.broker.standalone import Standalone
-from pyromq.store import PutMessage
+from pyromq.store.log.put import PutMessage
 
 SETTINGS = {
     "transaction_time_out": "300",

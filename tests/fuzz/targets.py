@@ -14,20 +14,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from pyromq.broker.sqlfilter.grammar import compile_sql
+from pyromq.broker.filter.sql.grammar import compile_sql
 from pyromq.broker.standalone import Standalone
 from pyromq.errors import PyroMQError
-from pyromq.protocol import bodies, headers, javaproperties, lenient
-from pyromq.protocol.batch import encode_batch, iter_batch
+from pyromq.protocol import javaproperties, lenient
 from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, find_property
-from pyromq.protocol.record import check_record, decode_records, encode_record
+from pyromq.protocol.records.batch import encode_batch, iter_batch
+from pyromq.protocol.records.record import check_record, decode_records, encode_record
 from tests.hostile.targets import json_frame, throw
+from tests.vocabulary import BODIES, HEADERS
 
 RECORDED = Path(__file__).parents[1] / "unit" / "protocol" / "recorded.json"
-HEADERS = [kind for kind in vars(headers).values() if isinstance(kind, type) and issubclass(kind, headers.Header)]
-BODIES = [kind for kind in vars(bodies).values() if isinstance(kind, type) and issubclass(kind, bodies.Body)]
 
 Feed = Callable[[bytes], None]
 

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from pyromq.auth.access import Credentials, User, UserType
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import Credentials, User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, Serialization, encode
-from pyromq.protocol.signing import signed
-from pyromq.remoting import Client
-from pyromq.remoting.signing import Signing
+from pyromq.protocol.signature import signed
+from pyromq.remoting.client import Client
+from pyromq.remoting.hooks import Signing
 
 ROOT = Credentials("root", "root-secret-1")
 TIMEOUT = 30.0

@@ -13,7 +13,8 @@ import pytest
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client, Limits
+from pyromq.remoting.client import Client
+from pyromq.remoting.limits import Limits
 from tests.hostile.targets import TIMEOUT, client, dial, is_well, request, run, target
 
 MANY = 10_000
@@ -127,7 +128,7 @@ def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
 
 
 def test_guessing_secrets_is_slowed_down_and_costs_others_nothing(tmp_path: Path) -> None:
-    from pyromq.remoting.signing import Signing  # noqa: PLC0415 - for this test only
+    from pyromq.remoting.hooks import Signing  # noqa: PLC0415 - for this test only
 
     async def scenario() -> None:
         async with target(tmp_path, auth=True) as server, client(auth=True) as peer:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.access import User, UserType
 from pyromq.auth.rules import ALL, Decision, Entry, PolicyType, Resource
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.config import BrokerConfig
 from pyromq.protocol import javaproperties
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client
-from pyromq.remoting.signing import Signing
+from pyromq.remoting.client import Client
+from pyromq.remoting.hooks import Signing
 from tests.hostile.targets import ROOT, TIMEOUT, client, is_well, run, target
 
 ESCAPES = (

@@ -177,10 +177,10 @@ def test_many_and_long_fields(tmp_path: Path) -> None:
 
 def test_fields_given_twice_are_checked_as_they_are_used(tmp_path: Path) -> None:
     """Smuggling: what the check saw and what the handler stores must be the same topic."""
-    from pyromq.auth.access import User  # noqa: PLC0415 - for this test only
     from pyromq.auth.rules import Action, Decision, Entry, PolicyType, Resource  # noqa: PLC0415
-    from pyromq.auth.store import AccessStore  # noqa: PLC0415
-    from pyromq.protocol.signing import sign  # noqa: PLC0415
+    from pyromq.auth.users.access import User  # noqa: PLC0415 - for this test only
+    from pyromq.auth.users.store import AccessStore  # noqa: PLC0415
+    from pyromq.protocol.signature import sign  # noqa: PLC0415
 
     async def scenario() -> None:
         async with target(tmp_path, auth=True, auto_create_topic_enable="true") as server, client(auth=True) as peer:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.devcertificates import make
+from pyromq.auth.certificates import make
 from pyromq.broker.standalone import Standalone
 from tests.hostile.targets import client, dial, is_well, run, target, throw
 

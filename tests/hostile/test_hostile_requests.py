@@ -16,18 +16,19 @@ from typing import Any
 
 import pytest
 
-from pyromq.auth.access import Credentials, User, UserType
 from pyromq.auth.rules import ALL, Decision, Entry, PolicyType, Resource
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import Credentials, User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.standalone import Standalone
-from pyromq.protocol.bodies import LockBatchRequest
+from pyromq.protocol.bodies.queues import LockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import is_system_group
 from pyromq.protocol.properties import encode_properties
-from pyromq.remoting import Client, ConnectionLost
-from pyromq.remoting.signing import Signing
+from pyromq.remoting.client import Client
+from pyromq.remoting.errors import ConnectionLost
+from pyromq.remoting.hooks import Signing
 from tests.hostile.rows import BROKER_NAME, ROWS, Names, fields
 from tests.hostile.targets import ROOT, TIMEOUT, run
 from tests.hostile.variants import Variant, variants

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import inspect, structs
 
-from pyromq.protocol.bodies import Body
+from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bounds import ENTRIES, SETTINGS, TEXT, Bound
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command

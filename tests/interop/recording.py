@@ -19,7 +19,7 @@ from pathlib import Path
 
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.language import Language
+from pyromq.protocol.release import Language
 from tests.interop.artifacts import (
     CLIENT_VERSIONS,
     CPP_VERSION,

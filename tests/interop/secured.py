@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pyromq import Admin
-from pyromq.auth.devcertificates import DevelopmentCertificates, make
-from pyromq.protocol.bodies import AclEntry, AclInfo, AclPolicy, UserInfo
-from pyromq.remoting import ClientTls
+from pyromq.auth.certificates import DevelopmentCertificates, make
+from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
+from pyromq.remoting.tls import ClientTls
 from tests.interop.servers import (
     Cluster,
     Server,

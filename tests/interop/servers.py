@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pyromq import Admin, ClientError
-from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 from tests.processes import free_port

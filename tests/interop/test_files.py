@@ -27,7 +27,7 @@ from pyromq import (
     ReceivedMessage,
     TransactionProducer,
 )
-from pyromq.protocol.bodies import SubscriptionGroupConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from tests.interop.artifacts import LEGACY_SERVER_VERSION, SERVER_VERSION
 from tests.interop.matrix import FILES, Note
 from tests.interop.scenarios.stage import eventually, names

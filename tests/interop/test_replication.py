@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from pyromq import Message, Producer, SendStatus
-from pyromq.protocol.bodies import KVTable
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.servers import Peer
 from tests.interop.artifacts import SERVER_VERSION
 from tests.interop.matrix import REPLICATION, Note

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.devcertificates import DevelopmentCertificates
+from pyromq.auth.certificates import DevelopmentCertificates
 from tests.interop.artifacts import (
     CLIENT_VERSIONS,
     CPP_VERSION,

@@ -16,8 +16,8 @@ from pyromq.spark.columns import COLUMNS
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogReader
 from pyromq.spark.options import read_options
-from pyromq.spark.pull import close_cached
-from pyromq.spark.rows import Shape
+from pyromq.spark.task.pull import close_cached
+from pyromq.spark.task.rows import Shape
 from tests.integration.spark.test_reading import batch, read, stream
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.topics import create, fill

@@ -6,10 +6,10 @@ Sinks are called as Spark calls them; what Spark itself adds does not depend on 
 from collections import Counter
 from pathlib import Path
 
+from pyromq.spark.net.target import committed, find_target
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.base import Attempt
 from pyromq.spark.sink.marks import groups
-from pyromq.spark.sink.target import committed, find_target
-from pyromq.spark.wire import Wire
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.test_topic_sink import QUERY, arrow, bodies, once, options, run, texts
 from tests.spark.topics import create

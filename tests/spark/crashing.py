@@ -60,13 +60,13 @@ def _wrap(owner: Any, name: str, *, first: Callable[[], None] | None, last: Call
 
 
 def offset_logged() -> None:
-    from pyromq.spark.pipeline.rowsource import PipelineStreamReader  # noqa: PLC0415 - patched when it is armed
+    from pyromq.spark.pipeline.run.rowsource import PipelineStreamReader  # noqa: PLC0415 - patched when it is armed
 
     before(PipelineStreamReader, "partitions")
 
 
 def mid_read() -> None:
-    from pyromq.spark.pipeline import rowsource  # noqa: PLC0415 - patched when it is armed
+    from pyromq.spark.pipeline.run import rowsource  # noqa: PLC0415 - patched when it is armed
 
     original = rowsource._rows
 
@@ -86,14 +86,14 @@ def mid_sink() -> None:
 
 
 def dead_letters_sent() -> None:
-    from pyromq.spark.pipeline.deadletter import Diverter  # noqa: PLC0415 - patched when it is armed
+    from pyromq.spark.pipeline.run.deadletter import Diverter  # noqa: PLC0415 - patched when it is armed
 
     after(Diverter, "close")
 
 
 def manifest() -> None:
     """Between the manifest and the renames."""
-    from pyromq.spark.sink.manifest import Manifests  # noqa: PLC0415 - patched when it is armed
+    from pyromq.spark.sink.table.manifest import Manifests  # noqa: PLC0415 - patched when it is armed
 
     before(Manifests, "settle")
 
@@ -107,7 +107,7 @@ def between_sinks() -> None:
 
 def sinks_committed() -> None:
     """All sinks have committed; Spark has not noted it."""
-    from pyromq.spark.pipeline.state import State  # noqa: PLC0415 - patched when it is armed
+    from pyromq.spark.pipeline.state.folder import State  # noqa: PLC0415 - patched when it is armed
 
     after(State, "report")
 

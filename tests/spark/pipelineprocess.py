@@ -4,8 +4,8 @@ import os
 import sys
 from pathlib import Path
 
-from pyromq.spark.pipeline.runner import PipelineRun
-from pyromq.spark.pipeline.yamlfile import load
+from pyromq.spark.pipeline.definition.yamlfile import load
+from pyromq.spark.pipeline.run.runner import PipelineRun
 from tests.spark.crashing import GROUP
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import pytest
 
 from pyromq import Admin, Message, Producer
+from pyromq.spark.net.target import find_target, max_offsets, messages_between
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import ConnectionOptions, read_options
-from pyromq.spark.pipeline.definition import Definition, DefinitionError
-from pyromq.spark.pipeline.letters import Letters
-from pyromq.spark.pipeline.topics import ensure_topics
-from pyromq.spark.pipeline.yamlfile import loads
-from pyromq.spark.sink.target import find_target, max_offsets, messages_between
-from pyromq.spark.wire import Wire
+from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
+from pyromq.spark.pipeline.definition.yamlfile import loads
+from pyromq.spark.pipeline.run.topics import ensure_topics
+from pyromq.spark.pipeline.state.letters import Letters
 from tests.integration.client.clusters import standalone_beside
 
 

@@ -16,12 +16,12 @@ import pytest
 from deltalake import DeltaTable
 
 from pyromq import Admin, Message, Producer
+from pyromq.spark.net.target import find_target, max_offsets, messages_between
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.sink.base import Attempt
-from pyromq.spark.sink.manifest import Manifests
-from pyromq.spark.sink.parquet import ParquetSink
-from pyromq.spark.sink.target import find_target, max_offsets, messages_between
-from pyromq.spark.wire import Wire
+from pyromq.spark.sink.table.manifest import Manifests
+from pyromq.spark.sink.table.parquet import ParquetSink
 from tests.integration.client.clusters import standalone_process
 from tests.spark.crashing import COUNTER, INSTANT, INSTANTS
 

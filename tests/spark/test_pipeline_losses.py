@@ -12,16 +12,16 @@ from pyspark.sql import SparkSession
 from pyromq import Admin
 from pyromq.errors import PyroMQError
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.offsets import Offset
-from pyromq.spark.pipeline.builder import Pipeline
-from pyromq.spark.pipeline.checkpoint import Checkpoint
-from pyromq.spark.pipeline.definition import DefinitionError
-from pyromq.spark.pipeline.dryrun import dry_run
-from pyromq.spark.pipeline.losses import read_losses
-from pyromq.spark.pipeline.position import lag
-from pyromq.spark.pipeline.progress import Progress, Totals
-from pyromq.spark.pipeline.state import State
-from pyromq.spark.pipeline.status import read_status
+from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.definition.definition import DefinitionError
+from pyromq.spark.pipeline.definition.dryrun import dry_run
+from pyromq.spark.pipeline.run.losses import read_losses
+from pyromq.spark.pipeline.run.progress import Progress, Totals
+from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.pipeline.state.position import lag
+from pyromq.spark.pipeline.state.status import read_status
+from pyromq.spark.source.offsets import Offset
 from tests.processes import Server, broker, name_server, port_of
 from tests.spark.test_pipeline import ids, order, produce
 from tests.spark.topics import BOUND, create, eventually, fill

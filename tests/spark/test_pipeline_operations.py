@@ -13,17 +13,17 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # has no annotatio
 import pytest
 from pyspark.sql import SparkSession
 
-from pyromq.spark.pipeline.builder import Pipeline
-from pyromq.spark.pipeline.checkpoint import Checkpoint
-from pyromq.spark.pipeline.history import read_history
-from pyromq.spark.pipeline.position import lag, rewind
-from pyromq.spark.pipeline.replay import replay
-from pyromq.spark.pipeline.state import State, StateError
-from pyromq.spark.pipeline.status import read_status
+from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.run.replay import replay
+from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.history import read_history
+from pyromq.spark.pipeline.state.position import lag, rewind
+from pyromq.spark.pipeline.state.status import read_status
 from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.compaction import compact
-from pyromq.spark.sink.manifest import Manifests
-from pyromq.spark.source import RocketMQSource
+from pyromq.spark.sink.table.compaction import compact
+from pyromq.spark.sink.table.manifest import Manifests
+from pyromq.spark.source.formats import RocketMQSource
 from tests.integration.client.clusters import standalone_beside
 from tests.spark.test_pipeline import ids, order, produce, stored
 

@@ -9,23 +9,23 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
 from pyromq import Admin, Message, Producer
-from pyromq.protocol import sysflag
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.compression import decompress
 from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.compression import decompress
 from pyromq.remoting.errors import ConnectionLost
 from pyromq.spark.errors import ColumnError, OptionError
+from pyromq.spark.net.target import commit, committed, find_target, max_offsets, messages_between
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import marks as marksmodule
 from pyromq.spark.sink.base import Attempt, RowError
 from pyromq.spark.sink.marks import SEQUENCE, SOURCE, groups
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.rows import RowShape
-from pyromq.spark.sink.sending import RefusedError
-from pyromq.spark.sink.target import commit, committed, find_target, max_offsets, messages_between
+from pyromq.spark.sink.sender import RefusedError
 from pyromq.spark.sink.topic import Sent, TopicSink
-from pyromq.spark.wire import Wire
 from tests.integration.client.clusters import standalone_beside
 
 QUERY = "5d1c7a52-0000-4000-8000-000000000001"

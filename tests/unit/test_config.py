@@ -6,7 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from pyromq.config import (
+from pyromq.remoting.accept.settings import ServerSettings, is_loopback
+from pyromq.settings.declaration import (
     Address,
     Addresses,
     ConfigError,
@@ -20,8 +21,7 @@ from pyromq.config import (
     reference,
     settings,
 )
-from pyromq.options import MASK
-from pyromq.serversettings import ServerSettings, is_loopback
+from pyromq.settings.option import MASK
 
 
 class Flush(StrEnum):

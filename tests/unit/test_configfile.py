@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.assignment import RequestModes
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delayoffsets import DelayOffsets
-from pyromq.broker.filterdata import FilterTable
-from pyromq.broker.groups import Groups
-from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.consume.assignment import RequestModes
+from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.filter.filterdata import FilterTable
 from pyromq.broker.pop.order import OrderedBatches
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
 from pyromq.configfile import backup_of, read_config, write_config
 from pyromq.errors import PyroMQError
 from pyromq.namesrv.kv import KVConfig
-from pyromq.protocol.bodies import ConsumerOffsetTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
 from pyromq.protocol.errors import BodyError, ProtocolError
 from tests.unit.broker.clock import FakeClock
 

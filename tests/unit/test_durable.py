@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pyromq import durable
-from pyromq.auth.sealing import Seal
+from pyromq.auth.users.seal import Seal
 from pyromq.configfile import backup_of, write_config
-from pyromq.spark.sink import layout
-from pyromq.store.queuefiles import sync_files
+from pyromq.spark.sink.table import layout
+from pyromq.store.queue.files import sync_files
 from tests.unit.syncs import Syncs
 
 

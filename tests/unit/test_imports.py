@@ -11,26 +11,28 @@ ROOT = Path(pyromq.__file__).parent
 
 ALLOWED = {
     "protocol": set[str](),
-    "remoting": {"protocol"},
-    "store": {"protocol"},
-    "auth": {"protocol", "remoting"},
-    "namesrv": {"protocol", "remoting", "auth"},
-    "broker": {"protocol", "remoting", "auth", "store", "namesrv"},
-    "filtersrv": {"protocol", "remoting", "auth"},
-    "client": {"protocol", "remoting"},
-    "spark": {"protocol", "remoting", "store", "client"},
-    "testing": {"protocol", "broker", "namesrv", "client"},
-    "cli": {"protocol", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
+    "settings": {"protocol"},
+    "remoting": {"protocol", "settings"},
+    "store": {"protocol", "settings"},
+    "auth": {"protocol", "settings", "remoting"},
+    "namesrv": {"protocol", "settings", "remoting", "auth"},
+    "broker": {"protocol", "settings", "remoting", "auth", "store", "namesrv"},
+    "filtersrv": {"protocol", "settings", "remoting", "auth"},
+    "client": {"protocol", "settings", "remoting"},
+    "spark": {"protocol", "settings", "remoting", "store", "client"},
+    "testing": {"protocol", "settings", "broker", "namesrv", "client"},
+    "cli": {"protocol", "settings", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
 }
 
 SHARED = {
     "errors": set[str](),
     "durable": set[str](),
-    "options": {"errors"},
-    "config": {"options", "protocol"},
     "configfile": {"durable", "protocol"},
 }
 """Modules beside the packages, for all packages but `protocol`, which does no I/O; and what they may import."""
+
+FRONT = {"__init__": {"client", "protocol", "remoting"}, "aio": {"client", "protocol", "remoting"}, "__main__": {"cli"}}
+"""Modules beside the packages for users and for those who use PyroMQ as users do (`cli`, `testing`)."""
 
 
 def imported_names(file: Path) -> set[str]:
@@ -60,6 +62,15 @@ def test_shared_modules_stand_below_the_packages(module: str) -> None:
     assert not extra, f"{module}.py must not import {sorted(extra)}"
 
 
+@pytest.mark.parametrize("module", FRONT)
+def test_the_front_stands_above_the_packages(module: str) -> None:
+    extra = (imported_names(ROOT / f"{module}.py") & ALLOWED.keys()) - FRONT[module]
+    assert not extra, f"{module}.py must not import {sorted(extra)}"
+    for file in ROOT.rglob("*.py"):
+        below = file.relative_to(ROOT).parts[0] in ALLOWED.keys() - {"cli", "testing"}
+        assert not below or module not in imported_names(file), f"{file.relative_to(ROOT)} must not import {module}"
+
+
 def test_protocol_imports_no_files() -> None:
     for file in (ROOT / "protocol").rglob("*.py"):
         assert not imported_names(file) & {"durable", "configfile"}, file
@@ -68,6 +79,8 @@ def test_protocol_imports_no_files() -> None:
 def test_every_package_is_ruled() -> None:
     packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
     assert packages == ALLOWED.keys()
+    modules = {path.stem for path in ROOT.glob("*.py")}
+    assert modules == SHARED.keys() | FRONT.keys()
 
 
 def test_protocol_has_no_io() -> None:

@@ -3,17 +3,18 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from pyromq.auth.access import Access, User, UserType
-from pyromq.auth.accounts import AccountRequests
 from pyromq.auth.audit import AuditLog
-from pyromq.auth.directory import Directory
 from pyromq.auth.guard import AuditOnly, Guard
 from pyromq.auth.needs import Scene
-from pyromq.auth.plainacl import PlainAcl
-from pyromq.auth.requests import UserRequests
+from pyromq.auth.requests.accounts import AccountRequests
+from pyromq.auth.requests.users import UserRequests
 from pyromq.auth.settings import AuthSettings
-from pyromq.auth.store import AccessStore
-from pyromq.remoting import Handler, TokenBuckets
+from pyromq.auth.users.access import Access, User, UserType
+from pyromq.auth.users.directory import Directory
+from pyromq.auth.users.plainacl import PlainAcl
+from pyromq.auth.users.store import AccessStore
+from pyromq.remoting.accept.rates import TokenBuckets
+from pyromq.remoting.endpoint import Handler
 
 FAILURES_PER_SECOND = 5.0
 FAILURES_AT_ONCE = 50.0

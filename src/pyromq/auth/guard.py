@@ -11,19 +11,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from pyromq.auth.access import Access, User
 from pyromq.auth.addresses import is_from
 from pyromq.auth.audit import AuditLog
 from pyromq.auth.errors import Denied
 from pyromq.auth.needs import Need, Scene
 from pyromq.auth.permissions import PERMISSIONS, SUPER, Permission
 from pyromq.auth.rules import Action, Decision, Kind, Rules, judge
+from pyromq.auth.users.access import Access, User
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.signing import ACCESS_KEY, verify
-from pyromq.remoting import Answer, Connection, Deferred, Grouped, Handler, Outcome, TokenBuckets
-from pyromq.remoting.grouped import ManyHandler
+from pyromq.protocol.signature import ACCESS_KEY, verify
+from pyromq.remoting.accept.rates import TokenBuckets
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer, Handler, Outcome
+from pyromq.remoting.handler import Deferred, Grouped, ManyHandler
 
 REMEMBERED: Final = 65_536
 NOT_KNOWN: Final = "authentication failed: unknown access key, disabled user or wrong signature"

@@ -13,22 +13,16 @@ from typing import NamedTuple, TypeVar
 
 from pyromq.auth.rules import Action, Kind, action_names
 from pyromq.protocol import names
-from pyromq.protocol.bodies import (
-    BatchAckBody,
-    Body,
-    CheckClientBody,
-    HeartbeatData,
-    LockBatchRequest,
-    QueryAssignmentRequest,
-    SetMessageRequestMode,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    TopicConfigList,
-)
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.clients import CheckClientBody, HeartbeatData
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.pop import BatchAckBody
+from pyromq.protocol.bodies.queues import LockBatchRequest, QueryAssignmentRequest, SetMessageRequestMode
+from pyromq.protocol.bodies.topics import TopicConfigList
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.ids import parse_offset_message_id
-from pyromq.protocol.recall import decode_recall_handle
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.handles.recall import decode_recall_handle
 
 # Plain numbers and texts, for each request passes here: hashing and combining enum members takes microseconds.
 PUB, SUB, GET = Action.PUB.value, Action.SUB.value, Action.GET.value

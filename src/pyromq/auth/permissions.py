@@ -15,7 +15,8 @@ from pyromq.auth.rules import Action
 from pyromq.protocol.codes import RequestCode as Code
 from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import ConsumerSendMsgBackHeader, EndTransactionHeader, ViewMessageByIdHeader
+from pyromq.protocol.headers.query import ViewMessageByIdHeader
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader, EndTransactionHeader
 
 PUB, SUB, GET, LIST = Action.PUB, Action.SUB, Action.GET, Action.LIST
 CREATE, UPDATE, DELETE = Action.CREATE, Action.UPDATE, Action.DELETE

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from pyromq.auth.access import Credentials
-from pyromq.config import ConfigError, Secret, Settings, option, settings
-from pyromq.remoting import RequestHook
-from pyromq.remoting.signing import Signing
+from pyromq.auth.users.access import Credentials
+from pyromq.remoting.hooks import RequestHook, Signing
+from pyromq.settings.declaration import ConfigError, Secret, Settings, option, settings
 
 if TYPE_CHECKING:
     from pyromq.auth.gate import Gate

@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyromq.auth.addresses import AddressRange
-from pyromq.broker.parked import read_parked
+from pyromq.broker.delay.parked import read_parked
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import Property, decode_properties
-from pyromq.remoting import Connection
-from pyromq.store import MessageStore
+from pyromq.remoting.connection import Connection
+from pyromq.store.messagestore import MessageStore
 
 if TYPE_CHECKING:
     from pyromq.auth.guard import Guard

@@ -11,65 +11,73 @@ from typing import TYPE_CHECKING, Protocol
 
 from pyromq.auth.needs import Scene
 from pyromq.broker.access import KnownSlaves, topic_at
-from pyromq.broker.addresses import advertised_host, check_reachable, numeric_host
 from pyromq.broker.admin.clients import ClientAdmin
+from pyromq.broker.admin.daytotals import DayTotals
 from pyromq.broker.admin.groups import GroupAdmin
+from pyromq.broker.admin.http import HttpServer, Page
 from pyromq.broker.admin.info import BrokerAdmin
 from pyromq.broker.admin.offsets import OffsetAdmin
+from pyromq.broker.admin.reload import reread_file
 from pyromq.broker.admin.replication import ReplicationAdmin
+from pyromq.broker.admin.stats import SAMPLE_INTERVAL_MS, BrokerStats
 from pyromq.broker.admin.topics import TopicAdmin
-from pyromq.broker.assignment import Assignments, RequestModes
-from pyromq.broker.checkback import CheckBack
-from pyromq.broker.clients import Consumers, Producers
+from pyromq.broker.cluster.addresses import advertised_host, check_reachable, numeric_host
+from pyromq.broker.cluster.clients import Consumers, Producers
+from pyromq.broker.cluster.heartbeats import Heartbeats
+from pyromq.broker.cluster.members import Members
+from pyromq.broker.cluster.registration import Identity, Registration
+from pyromq.broker.cluster.rights import Rights
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.consumer_requests import ConsumerRequests
-from pyromq.broker.daytotals import DayTotals
-from pyromq.broker.delayoffsets import DelayOffsets
-from pyromq.broker.delivery import delivery_parts
+from pyromq.broker.consume.assignment import Assignments, RequestModes
+from pyromq.broker.consume.laggards import Laggards
+from pyromq.broker.consume.locks import QueueLocks
+from pyromq.broker.consume.longpoll import PullPark
+from pyromq.broker.consume.pull import Puller
+from pyromq.broker.consume.query import Queries
+from pyromq.broker.consume.requests import ConsumerRequests
+from pyromq.broker.consume.routes import TopicRoutes
+from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.delay.part import delivery_parts
 from pyromq.broker.durability import Durability
-from pyromq.broker.filters import Filters
-from pyromq.broker.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
-from pyromq.broker.groups import Groups
-from pyromq.broker.halfmessages import HALF, HalfMessages
-from pyromq.broker.heartbeats import Heartbeats
-from pyromq.broker.http import HttpServer, Page
-from pyromq.broker.laggards import Laggards
-from pyromq.broker.locks import QueueLocks
-from pyromq.broker.longpoll import PullPark
-from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.filter.filters import Filters
+from pyromq.broker.filter.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
+from pyromq.broker.periodic import Timers
 from pyromq.broker.pop.order import OrderedBatches
-from pyromq.broker.pop.wiring import pop_parts
-from pyromq.broker.positions import Positions
-from pyromq.broker.pull import Puller
-from pyromq.broker.query import Queries
-from pyromq.broker.registration import Identity, Registration
-from pyromq.broker.reload import reread_file
-from pyromq.broker.replication.acting import Acting, Work
-from pyromq.broker.replication.escape import Escape
-from pyromq.broker.replication.following import follow_master, keep_members, may_act
-from pyromq.broker.replication.halves import HalvesAway
+from pyromq.broker.pop.part import pop_parts
+from pyromq.broker.refusals import guarded
 from pyromq.broker.replication.master import ReplicationPort
-from pyromq.broker.replication.members import Members
+from pyromq.broker.replication.part import follow_master, keep_members, may_act
 from pyromq.broker.replication.slave import MasterLink
-from pyromq.broker.replication.takeover import take_over
-from pyromq.broker.replies import Replies
-from pyromq.broker.rights import Rights
-from pyromq.broker.routes import TopicRoutes
-from pyromq.broker.send import Sender
-from pyromq.broker.serving import guarded
-from pyromq.broker.stats import SAMPLE_INTERVAL_MS, BrokerStats
-from pyromq.broker.tail import LogPosition, Tail
-from pyromq.broker.timers import Timers
-from pyromq.broker.topics import Topics
-from pyromq.broker.transactions import Transactions
-from pyromq.broker.writers.serving import Writers
+from pyromq.broker.replication.succession.acting import Acting, Work
+from pyromq.broker.replication.succession.escape import Escape
+from pyromq.broker.replication.succession.halves import HalvesAway
+from pyromq.broker.replication.succession.takeover import take_over
+from pyromq.broker.send.replies import Replies
+from pyromq.broker.send.sender import Sender
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.positions import Positions
+from pyromq.broker.tables.tail import LogPosition, Tail
+from pyromq.broker.tables.topics import Topics
+from pyromq.broker.transaction.checkback import CheckBack
+from pyromq.broker.transaction.halfmessages import HALF, HalfMessages
+from pyromq.broker.transaction.transactions import Transactions
+from pyromq.broker.writers.writers import Writers
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.host import Host
-from pyromq.protocol.ids import UniqueIdGenerator
-from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
-from pyromq.store import BrokerRole, Dispatch, MessageStore, PutMessage, PutResult
-from pyromq.store.timercheck import TimerCheckpoint
+from pyromq.protocol.handles.ids import UniqueIdGenerator
+from pyromq.protocol.records.host import Host
+from pyromq.remoting.address import Address
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.errors import ConnectError
+from pyromq.remoting.server import Server
+from pyromq.store.config import BrokerRole
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 if TYPE_CHECKING:
     from pyromq.auth.gate import Gate
@@ -340,7 +348,7 @@ class Broker:
 
     def _metrics(self) -> Page:
         # Loaded with the first scrape: the library takes a good part of the time that a start may take.
-        from pyromq.broker.metrics import CONTENT_TYPE, BrokerMetrics  # noqa: PLC0415
+        from pyromq.broker.admin.metrics import CONTENT_TYPE, BrokerMetrics  # noqa: PLC0415
 
         return Page(BrokerMetrics(self).page(), CONTENT_TYPE)
 

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 from pyromq.auth.settings import AuthSettings
 from pyromq.broker.apache_keys import OLD_NAMES, WITHOUT_EFFECT
-from pyromq.config import Address, Addresses, ConfigError, Settings, computed, option, options, settings
 from pyromq.protocol.bodies.enums import MessageRequestMode
-from pyromq.serversettings import NETTY_KEYS, ServerSettings
-from pyromq.store import StoreError
+from pyromq.remoting.accept.settings import NETTY_KEYS, ServerSettings
+from pyromq.settings.declaration import Address, Addresses, ConfigError, Settings, computed, option, options, settings
 from pyromq.store.config import DELAY_LEVELS, ENTRY_SIZE, BrokerRole, FlushDiskType, StoreConfig
-from pyromq.store.soundness import CrcOnRead
+from pyromq.store.errors import StoreError
+from pyromq.store.log.soundness import CrcOnRead
 
 KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 DAY = 86_400

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Protocol
 
 from pyromq.protocol.properties import Property
-from pyromq.store import MessageStore, PutResult, PutStatus
+from pyromq.store.log.put import PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 
 _LOOK_AGAIN = 0.02
 _LONGEST_WAIT = 30.0

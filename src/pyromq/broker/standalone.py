@@ -5,13 +5,13 @@ import secrets
 from pathlib import Path
 
 from pyromq.auth.settings import AuthSettings
-from pyromq.broker.addresses import advertised_host
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.addresses import advertised_host
 from pyromq.broker.config import BrokerConfig
-from pyromq.config import options
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
-from pyromq.remoting import Address
+from pyromq.remoting.address import Address
+from pyromq.settings.declaration import options
 
 COMPLETE = {"enable_property_filter": "true", "recall_message_enable": "true"}
 """What Apache's broker leaves off until told otherwise; a server to try things on has it."""

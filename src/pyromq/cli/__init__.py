@@ -17,17 +17,17 @@ TOOLS = "Tools"
 
 COMMANDS = {
     "standalone": (
-        "pyromq.cli.standalone",
+        "pyromq.cli.servers.standalone",
         Listing("Run a name server and a broker until SIGTERM or SIGINT.", SERVERS),
     ),
-    "namesrv": ("pyromq.cli.namesrv", Listing("Run a name server until SIGTERM or SIGINT.", SERVERS)),
-    "broker": ("pyromq.cli.broker", Listing("Run a broker until SIGTERM or SIGINT.", SERVERS)),
+    "namesrv": ("pyromq.cli.servers.namesrv", Listing("Run a name server until SIGTERM or SIGINT.", SERVERS)),
+    "broker": ("pyromq.cli.servers.broker", Listing("Run a broker until SIGTERM or SIGINT.", SERVERS)),
     "send": (
-        "pyromq.cli.send",
+        "pyromq.cli.messages.send",
         Listing("Send messages from files, standard input or the command line.", TOOLS),
     ),
     "consume": (
-        "pyromq.cli.consume",
+        "pyromq.cli.messages.consume",
         Listing("Print the messages of a topic, and those that follow until Ctrl-C.", TOOLS),
     ),
     "admin": (
@@ -35,7 +35,7 @@ COMMANDS = {
         Listing("Look after a cluster: mqadmin's commands and flags, with tables, JSON and exit codes.", TOOLS),
     ),
     "pipeline": (
-        "pyromq.cli.pipeline",
+        "pyromq.cli.pipeline.command",
         Listing("Data pipelines on Spark: from topics to files, tables and topics.", TOOLS),
     ),
     "top": (
@@ -51,7 +51,7 @@ COMMANDS = {
         Listing("Look at a store on disk, and repair it.", TOOLS),
     ),
     "cert": (
-        "pyromq.cli.cert",
+        "pyromq.cli.servers.cert",
         Listing("Make certificates for development: an authority, and what it signs for servers and clients.", TOOLS),
     ),
     "demo": (
@@ -60,7 +60,7 @@ COMMANDS = {
     ),
     "reference": ("pyromq.cli.reference", Listing("Print a page of docs/reference.", TOOLS, hidden=True)),
     "filtersrv": (
-        "pyromq.cli.filtersrv",
+        "pyromq.cli.servers.filtersrv",
         Listing(
             "Run a filter server for one broker until SIGTERM or SIGINT, or until the broker is gone.", hidden=True
         ),

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.commandpage import commands_page
-from pyromq.config import reference
+from pyromq.settings.declaration import reference
 
 app = typer.Typer(add_completion=False)
 

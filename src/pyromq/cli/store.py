@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pyromq.cli.flags import fail
 from pyromq.cli.output import Parts, Record, Rows, show
+from pyromq.cli.servers.flags import fail
 from pyromq.errors import PyroMQError
 
 if TYPE_CHECKING:
-    from pyromq.store.check import Report
     from pyromq.store.config import StoreConfig
-    from pyromq.store.repair import Plan, Step
+    from pyromq.store.offline.check import Report
+    from pyromq.store.offline.repair import Plan, Step
 
 SOUND, DAMAGED, UNREADABLE = 0, 1, 2
 """Exit codes."""
@@ -39,7 +39,7 @@ def check(root: Root, config: Config = None, json: Json = False) -> None:
     The broker may be running, and the folder may be a backup. Exit code 0: all is sound; 1: damage was found; 2: it
     cannot be read.
     """
-    from pyromq.store.check import check_store  # noqa: PLC0415 - --help needs no store
+    from pyromq.store.offline.check import check_store  # noqa: PLC0415 - --help needs no store
 
     with _progress(quiet=json) as progress:
         try:
@@ -66,8 +66,8 @@ def repair(
     is replaced is set aside, not deleted. Nothing is lost without --accept-loss. Exit code 0: nothing is left to do; 1:
     something is; 2: the store cannot be read.
     """
-    from pyromq.store.repair import plan_repair  # noqa: PLC0415 - --help needs no store
-    from pyromq.store.repair import repair as carry_out  # noqa: PLC0415
+    from pyromq.store.offline.repair import plan_repair  # noqa: PLC0415 - --help needs no store
+    from pyromq.store.offline.repair import repair as carry_out  # noqa: PLC0415
 
     settings = _settings(root, config)
     with _progress(quiet=json) as progress:

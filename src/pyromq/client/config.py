@@ -15,11 +15,13 @@ from typing import Any, Self
 
 from pyromq.client.environment import environment_options
 from pyromq.client.errors import ClientError
-from pyromq.client.faults import CURRENT_TABLE, AvoidanceTable
+from pyromq.client.producer.faults import CURRENT_TABLE, AvoidanceTable
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.compression import MAX_INFLATED, CompressionType
-from pyromq.protocol.language import Language
-from pyromq.remoting import ClientTls, RequestHook, SocksProxy
+from pyromq.protocol.records.compression import MAX_INFLATED, CompressionType
+from pyromq.protocol.release import Language
+from pyromq.remoting.connect.socks import SocksProxy
+from pyromq.remoting.hooks import RequestHook
+from pyromq.remoting.tls import ClientTls
 
 KIB = 1024
 MIB = 1024 * KIB

@@ -25,7 +25,7 @@ def _millis(text: str) -> float:
 
 
 def _compression(text: str) -> object:
-    from pyromq.protocol.compression import CompressionType  # noqa: PLC0415 - loads three codecs, wanted only here
+    from pyromq.protocol.records.compression import CompressionType  # noqa: PLC0415 - loads three codecs, wanted only here
 
     try:
         return CompressionType[text.strip().upper()]
@@ -41,7 +41,7 @@ def _binary(text: str) -> bool:
 
 
 def _proxies(text: str) -> object:
-    from pyromq.remoting.socks import SocksProxy  # noqa: PLC0415 - wanted only here
+    from pyromq.remoting.connect.socks import SocksProxy  # noqa: PLC0415 - wanted only here
 
     class Entry(msgspec.Struct):
         addr: str

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
-from pyromq.client.results import LocalTransactionState, SendResult
+from pyromq.client.producer.results import LocalTransactionState, SendResult
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import Property
 

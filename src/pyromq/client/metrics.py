@@ -21,7 +21,7 @@ from pyromq.client.consumer.damage import DamageContext
 from pyromq.client.consumer.hooks import ConsumeHookContext
 from pyromq.client.errors import ClientError
 from pyromq.client.hooks import SendContext
-from pyromq.client.results import SendStatus
+from pyromq.client.producer.results import SendStatus
 
 SEND_BUCKETS = (1, 5, 10, 20, 50, 200, 500)
 DELIVERY_BUCKETS = (1, 5, 10, 20, 100, 1_000, 5_000, 10_000)

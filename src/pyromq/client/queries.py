@@ -9,32 +9,31 @@ from abc import ABC, abstractmethod
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
-from pyromq.client.instance import ClientInstance
-from pyromq.client.sending import transport_error
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.client.producer.sends import transport_error
 from pyromq.protocol import namespace as namespaces
-from pyromq.protocol.bodies import BrokerData
+from pyromq.protocol.bodies.route import BrokerData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError, ProtocolError, ValidationError
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import (
     GetEarliestMsgStoretimeHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     GetMinOffsetHeader,
     GetMinOffsetResponseHeader,
-    Header,
-    QueryMessageHeader,
     SearchOffsetByTimestampHeader,
     SearchOffsetByTimestampResponseHeader,
-    UpdateAndCreateTopicHeader,
-    ViewMessageByIdHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import check_topic, is_system_topic
-from pyromq.protocol.salvage import salvage_record, salvage_records
-from pyromq.remoting import RemotingError
+from pyromq.protocol.records.salvage import salvage_record, salvage_records
+from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 

@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from pyromq.auth.settings import AuthSettings
-from pyromq.config import Address, option, settings
 from pyromq.filtersrv.worker import JailLimits
-from pyromq.serversettings import ServerSettings
+from pyromq.remoting.accept.settings import ServerSettings
+from pyromq.settings.declaration import Address, option, settings
 
 MIB = 1 << 20
 

@@ -12,7 +12,7 @@ from pyromq.filtersrv.errors import JailError, Refused
 from pyromq.filtersrv.frames import FilterContext, FilterMessage, Load
 from pyromq.filtersrv.worker import JailLimits, Worker
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.headers import RegisterMessageFilterClassHeader
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,9 @@ from pyromq.filtersrv.records import batches
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
-from pyromq.remoting import Connection, RemotingError
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.errors import RemotingError
 
 SUSPEND = 2
 SUBSCRIPTION = 4

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 from pyromq.filtersrv.frames import FilterMessage
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import unwrap
-from pyromq.protocol.compression import CompressionType, compress
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.record import SYS_FLAG_AT, decode_record, encode_record
-from pyromq.protocol.salvage import next_record, salvage_record
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import unwrap
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.protocol.records.record import SYS_FLAG_AT, decode_record, encode_record
+from pyromq.protocol.records.salvage import next_record, salvage_record
 
 MAX_BODY: Final = 16 * 1024 * 1024
 BATCH_BYTES: Final = 4 * 1024 * 1024

@@ -18,13 +18,18 @@ from pyromq.filtersrv.frames import MAX_SOURCE
 from pyromq.filtersrv.pulls import FilteredPulls
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.filtersrv import (
     RegisterFilterServerHeader,
     RegisterFilterServerResponseHeader,
     RegisterMessageFilterClassHeader,
 )
 from pyromq.protocol.names import check_consumer_group, check_topic
-from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, RemotingError, Server
+from pyromq.remoting.address import Address
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.errors import ConnectError, RemotingError
+from pyromq.remoting.server import Server
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import ClassVar
 
 from pyromq.auth.settings import AuthSettings
-from pyromq.config import computed, option, settings
-from pyromq.serversettings import NETTY_KEYS, ServerSettings
+from pyromq.remoting.accept.settings import NETTY_KEYS, ServerSettings
+from pyromq.settings.declaration import computed, option, settings
 
 
 @settings

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyromq.configfile import read_config, write_config
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import KVConfigTable
+from pyromq.protocol.bodies.tables import KVConfigTable
 from pyromq.protocol.bounds import NAME, VALUE
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError, ValidationError

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicQueueMappingInfo
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig
 
 RIVAL_SECONDS = 90.0
 """How long a broker is told of another that tried to take its place."""

@@ -15,13 +15,9 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.members import RIVAL_SECONDS, BrokerKey, GroupChange, LiveBroker, Registered, Registration
 from pyromq.namesrv.names import check_address, check_name, is_name
 from pyromq.namesrv.topics import WRITE, TopicTable
-from pyromq.protocol.bodies import (
-    BrokerData,
-    DataVersion,
-    QueueData,
-    TopicConfig,
-    TopicRouteData,
-)
+from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pyromq.auth.needs import Scene
-from pyromq.config import ConfigError
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.handlers.config import ConfigHandlers
 from pyromq.namesrv.handlers.kv import KVHandlers
@@ -16,9 +15,15 @@ from pyromq.namesrv.handlers.routes import RouteHandlers
 from pyromq.namesrv.handlers.topics import TopicHandlers
 from pyromq.namesrv.kv import KVConfig
 from pyromq.namesrv.members import GroupChange
-from pyromq.namesrv.notifying import MemberNotifier
+from pyromq.namesrv.notices import MemberNotifier
 from pyromq.namesrv.routes import RouteTable
-from pyromq.remoting import Address, Client, ConnectError, Connection, Handler, Server
+from pyromq.remoting.address import Address
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.errors import ConnectError
+from pyromq.remoting.server import Server
+from pyromq.settings.declaration import ConfigError
 
 if TYPE_CHECKING:
     from pyromq.auth.gate import Gate

@@ -5,7 +5,7 @@ Invariant: no topic without an entry, never more topics or entries than the boun
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from pyromq.protocol.bodies import QueueData, TopicQueueMappingInfo
+from pyromq.protocol.bodies.route import QueueData, TopicQueueMappingInfo
 
 READ = 4
 WRITE = 2

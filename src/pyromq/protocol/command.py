@@ -12,8 +12,7 @@ import msgspec
 from pyromq.protocol.codes import ResponseCode, request_name, response_name
 from pyromq.protocol.errors import HeaderError
 from pyromq.protocol.headers.base import Header, decode_header, encode_header, header_text, json_reader
-from pyromq.protocol.language import Language
-from pyromq.protocol.versions import CURRENT
+from pyromq.protocol.release import CURRENT, Language
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2

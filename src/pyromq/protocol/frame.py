@@ -13,7 +13,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import MAX_HEADER, RESPONSE_FLAG, Command, Serialization
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.headers.base import Int, header_text
-from pyromq.protocol.language import Language, language_from_name, language_from_number
+from pyromq.protocol.release import Language, language_from_name, language_from_number
 
 MAX_FRAME = 16 * 1024 * 1024
 """Largest frame that peers accept, its length word included."""

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.host import Host
-from pyromq.protocol.ids import offset_message_id
+from pyromq.protocol.handles.ids import offset_message_id
 from pyromq.protocol.properties import RESERVED, Property
+from pyromq.protocol.records.host import Host
 
 __all__ = ["Host", "Message", "MessageQueue", "ReceivedMessage"]
 

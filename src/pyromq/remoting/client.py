@@ -12,13 +12,13 @@ from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.remoting.address import Address
 from pyromq.remoting.calls import Call
+from pyromq.remoting.connect.connector import Connector
+from pyromq.remoting.connect.socks import SocksProxies
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.connector import Connector
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
 from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
-from pyromq.remoting.socks import SocksProxies
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
 

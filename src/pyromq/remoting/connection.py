@@ -19,7 +19,7 @@ from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
 from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
-from pyromq.remoting.grouped import MAX_GROUP
+from pyromq.remoting.handler import MAX_GROUP
 from pyromq.remoting.outbox import Frames, Outbox
 from pyromq.remoting.requests import Requests
 

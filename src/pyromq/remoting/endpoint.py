@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from pyromq.protocol.command import Command
+from pyromq.remoting.accept.rates import TokenBuckets
 from pyromq.remoting.calls import Calls
-from pyromq.remoting.deferred import Deferred
+from pyromq.remoting.handler import Deferred
 from pyromq.remoting.limits import Limits
-from pyromq.remoting.rates import TokenBuckets
 from pyromq.remoting.stats import Stats
 
 if TYPE_CHECKING:

@@ -13,10 +13,9 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.versions import V5_3_1
-from pyromq.remoting.deferred import Deferred
+from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
-from pyromq.remoting.grouped import Grouped
+from pyromq.remoting.handler import Deferred, Grouped
 from pyromq.remoting.outbox import Frames
 
 if TYPE_CHECKING:

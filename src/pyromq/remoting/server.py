@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_network
 
-from pyromq.remoting.acceptor import Acceptor, bind
+from pyromq.remoting.accept.acceptor import Acceptor, bind
+from pyromq.remoting.accept.admission import Admission
 from pyromq.remoting.address import Address
-from pyromq.remoting.admission import Admission
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger
 from pyromq.remoting.limits import Limits

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
-from pyromq.config import Addresses, ConfigError, Option, Secret, Settings, option, options, settings
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import AddressError
 from pyromq.remoting.tls import ClientTls
+from pyromq.settings.declaration import Addresses, ConfigError, Option, Secret, Settings, option, options, settings
 from pyromq.spark.errors import OptionError
 
 MAX_SECRET_FILE = 64 * 1024

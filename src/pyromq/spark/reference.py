@@ -1,11 +1,11 @@
 """The reference page of the Spark options, made from their declarations: `python -m pyromq.spark.reference`."""
 
-from pyromq.config import Option, options
+from pyromq.settings.declaration import Option, options
 from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.source.options import SourceOptions
 
 INTRO = """\
 # Options of the Spark formats

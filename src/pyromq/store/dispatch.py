@@ -12,17 +12,17 @@ from itertools import groupby, takewhile
 
 import msgspec
 
-from pyromq.protocol import sysflag
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property, decode_properties
-from pyromq.protocol.tags import tags_code
-from pyromq.store.consumequeue import ConsumeQueue
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.tags import tags_code
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.index import Index
-from pyromq.store.keyhash import Key
-from pyromq.store.queuetable import ConsumeQueues
-from pyromq.store.walk import LogRecord, Walker
+from pyromq.store.index.index import Index
+from pyromq.store.index.keyhash import Key
+from pyromq.store.log.walk import LogRecord, Walker
+from pyromq.store.queue.consumequeue import ConsumeQueue
+from pyromq.store.queue.table import ConsumeQueues
 
 log = logging.getLogger(__name__)
 

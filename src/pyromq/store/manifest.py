@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 
 from pyromq import durable
-from pyromq.store.damage import Stretch
+from pyromq.store.log.damage import Stretch
 
 log = logging.getLogger(__name__)
 

@@ -19,32 +19,32 @@ from types import TracebackType
 from typing import Self
 
 from pyromq import durable
-from pyromq.protocol.host import Host, pack_host, unpack_host
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
-from pyromq.store.admission import Hook
-from pyromq.store.batching import BatchAppender
+from pyromq.protocol.records.host import Host, pack_host, unpack_host
 from pyromq.store.checkpoint import Checkpoint
-from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
-from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.flush import Flusher, Post
-from pyromq.store.index import Index
+from pyromq.store.index.index import Index
+from pyromq.store.index.lookup import Lookup, QueryResult
 from pyromq.store.lock import StoreLock, mark_running
-from pyromq.store.lookup import Lookup, QueryResult
-from pyromq.store.mapped import Bytes
-from pyromq.store.offsettime import Boundary
-from pyromq.store.putting import PutMessage, PutResult, PutStatus
-from pyromq.store.queuetable import ConsumeQueues
-from pyromq.store.reading import GetResult, GetStatus, Reader, RecordFilter, TagFilter
+from pyromq.store.log.admission import Hook
+from pyromq.store.log.batch import BatchAppender
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.damage import Damage
+from pyromq.store.log.flush import Flusher, Post
+from pyromq.store.log.mappedfile import Bytes
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.log.walk import Walker
+from pyromq.store.queue.offsettime import Boundary
+from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
+from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
 from pyromq.store.retention import Retention, used_ratio
 from pyromq.store.stats import StoreStats
 from pyromq.store.upkeep import Upkeep
-from pyromq.store.walk import Walker
 
 log = logging.getLogger(__name__)
 

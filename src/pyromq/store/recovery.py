@@ -11,22 +11,22 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 
-from pyromq.protocol import sysflag
+from pyromq.protocol.records import sysflag
 from pyromq.store.checkpoint import Checkpoint
-from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
-from pyromq.store.consumequeue import ConsumeQueue
-from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
-from pyromq.store.index import Index
+from pyromq.store.index.index import Index
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.damage import Damage
+from pyromq.store.log.mappedfile import MappedFile
+from pyromq.store.log.plainrecord import MIN_SIZE
+from pyromq.store.log.resync import end_of_data, next_record
+from pyromq.store.log.walk import LogRecord, Walker
 from pyromq.store.manifest import Manifest
-from pyromq.store.mapped import MappedFile
-from pyromq.store.offsettime import FILLER_SIZE
-from pyromq.store.plain import MIN_SIZE
-from pyromq.store.queuetable import ConsumeQueues
-from pyromq.store.resync import end_of_data, next_record
-from pyromq.store.walk import LogRecord, Walker
+from pyromq.store.queue.consumequeue import ConsumeQueue
+from pyromq.store.queue.offsettime import FILLER_SIZE
+from pyromq.store.queue.table import ConsumeQueues
 
 log = logging.getLogger(__name__)
 

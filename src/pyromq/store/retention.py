@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pyromq.store.config import StoreConfig
-from pyromq.store.files import MappedFiles
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.index import Index
-from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.index.index import Index
+from pyromq.store.log.mappedfiles import MappedFiles
+from pyromq.store.queue.table import ConsumeQueues
 
 log = logging.getLogger(__name__)
 

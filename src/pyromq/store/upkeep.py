@@ -8,19 +8,19 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future, wait
 
 from pyromq.store.checkpoint import Checkpoint
-from pyromq.store.commitlog import CommitLog
 from pyromq.store.config import StoreConfig
-from pyromq.store.damage import Damage
 from pyromq.store.dispatch import Dispatcher
 from pyromq.store.errors import StoreError
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.flush import Flusher
-from pyromq.store.index import Index
+from pyromq.store.index.index import Index
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.damage import Damage
+from pyromq.store.log.flush import Flusher
+from pyromq.store.log.walk import Walker
 from pyromq.store.manifest import Manifest
-from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.retention import Retention
 from pyromq.store.stats import StoreStats
-from pyromq.store.walk import Walker
 
 log = logging.getLogger(__name__)
 

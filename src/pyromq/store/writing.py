@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from pyromq.store.mapped import Bytes, translated
+from pyromq.store.log.mappedfile import Bytes, translated
 
 
 def write_at(fd: int, data: Bytes, position: int, path: Path | str) -> None:

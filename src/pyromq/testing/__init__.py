@@ -14,15 +14,15 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pyromq.testing.arrivals import NotReceivedError, receive
     from pyromq.testing.cluster import Cluster
-    from pyromq.testing.receiving import NotReceivedError, receive
 
 __all__ = ["Cluster", "NotReceivedError", "receive"]
 
 _HOMES = {
     "Cluster": "pyromq.testing.cluster",
-    "NotReceivedError": "pyromq.testing.receiving",
-    "receive": "pyromq.testing.receiving",
+    "NotReceivedError": "pyromq.testing.arrivals",
+    "receive": "pyromq.testing.arrivals",
 }
 
 

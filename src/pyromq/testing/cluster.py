@@ -16,11 +16,11 @@ from pyromq.client.blocking.loop import BackgroundLoop
 from pyromq.client.blocking.producer import Producer
 from pyromq.client.blocking.pull_consumer import PullConsumer
 from pyromq.client.errors import ServiceStateError
-from pyromq.config import ConfigError, options
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
+from pyromq.settings.declaration import ConfigError, options
 
 QUICK = {
     "flush_disk_type": "ASYNC_FLUSH",  # the folder goes with the test: no message has to outlive the machine

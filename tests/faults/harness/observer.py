@@ -6,13 +6,14 @@ from types import TracebackType
 from typing import Self
 
 from pyromq.aio import Admin, PyroMQError
-from pyromq.protocol.bodies import ConsumerOffsetTable, HARuntimeInfo
 from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
+from pyromq.protocol.bodies.replication import HARuntimeInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageHeader, PullMessageResponseHeader
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Client
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.records.record import decode_records
+from pyromq.remoting.client import Client
 from tests.faults.harness.cluster import BROKERS, MASTERS, SLAVES, Cluster
 from tests.faults.harness.history import Found, Position
 from tests.faults.harness.workload import GROUPS, QUEUES, TOPICS, name_in

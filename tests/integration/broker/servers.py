@@ -9,21 +9,19 @@ from typing import Self
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.standalone import Standalone
-from pyromq.protocol.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
-    Header,
-    PullMessageHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
-)
-from pyromq.protocol.language import Language
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Client, Handler
+from pyromq.protocol.records.record import decode_records
+from pyromq.protocol.release import Language
+from pyromq.remoting.client import Client
+from pyromq.remoting.endpoint import Handler
 
 TIMEOUT = 30.0
 SUSPEND = 2

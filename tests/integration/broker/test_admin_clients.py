@@ -7,35 +7,36 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.clients import (
     ConsumeDirectlyResult,
     ConsumerConnection,
     ConsumerData,
-    ConsumeResult,
     ConsumerList,
     ConsumerRunningInfo,
-    ConsumerStatusBody,
-    MessageModel,
     ProducerConnection,
     ProducerTable,
-    SubscriptionGroupConfig,
 )
+from pyromq.protocol.bodies.enums import ConsumeResult, MessageModel
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.offsets import ConsumerStatusBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     ConsumeMessageDirectlyHeader,
     GetConsumerConnectionListHeader,
-    GetConsumerListByGroupHeader,
     GetConsumerRunningInfoHeader,
     GetProducerConnectionListHeader,
-    HeartBeatResponseHeader,
     InvokeBrokerToGetConsumerStatusHeader,
-    NotifyConsumerIdsChangedHeader,
+)
+from pyromq.protocol.headers.callbacks import NotifyConsumerIdsChangedHeader
+from pyromq.protocol.headers.consume import (
+    GetConsumerListByGroupHeader,
+    HeartBeatResponseHeader,
     UnregisterClientHeader,
 )
-from pyromq.protocol.language import Language
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
+from pyromq.protocol.release import Language
 from tests.integration.broker.servers import Peer, consumer_of, standalone, until
 from tests.unit.broker.clock import FakeClock
 

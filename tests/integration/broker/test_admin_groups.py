@@ -4,17 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.groups import (
     GroupForbidden,
     GroupSubscription,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupTable,
-    TopicList,
 )
+from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteSubscriptiongroupHeader,
     GetAllSubscriptiongroupConfigHeader,
     GetAllSubscriptiongroupConfigResponseHeader,

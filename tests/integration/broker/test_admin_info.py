@@ -7,29 +7,33 @@ from types import SimpleNamespace
 
 import pytest
 
-from pyromq.broker.metrics import BrokerMetrics
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.protocol import javaproperties
-from pyromq.protocol.bodies import BrokerStatsData, ConsumeQueuePage, KVTable, SubscriptionGroupConfig, TopicRouteData
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.route import TopicRouteData
+from pyromq.protocol.bodies.stats import BrokerStatsData, ConsumeQueuePage
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.admin import (
     GetBrokerConfigResponseHeader,
+    QueryConsumeQueueHeader,
+    ViewBrokerStatsDataHeader,
+)
+from pyromq.protocol.headers.consume import (
     GetEarliestMsgStoretimeHeader,
     GetEarliestMsgStoretimeResponseHeader,
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     GetMinOffsetHeader,
     GetMinOffsetResponseHeader,
-    GetRouteInfoByTopicHeader,
-    QueryConsumeQueueHeader,
-    QueryMessageHeader,
     SearchOffsetByTimestampHeader,
     SearchOffsetByTimestampResponseHeader,
-    ViewBrokerStatsDataHeader,
-    ViewMessageByIdHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHeader
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.servers import TIMEOUT, Peer, consumer_of, routed, standalone
 
 RUNTIME_KEYS = """

@@ -4,31 +4,27 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import (
-    ConsumerOffsetTable,
-    ConsumeStats,
-    ConsumeStatsList,
-    ConsumeTimeSpans,
-    CorrectionOffsets,
-    ResetOffsetBody,
-)
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable, CorrectionOffsets, ResetOffsetBody
+from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     CloneGroupOffsetHeader,
     GetBrokerConsumeStatsHeader,
     GetConsumeStatsHeader,
     InvokeBrokerToResetOffsetHeader,
+    QueryConsumeTimeSpanHeader,
+    QueryCorrectionOffsetHeader,
+)
+from pyromq.protocol.headers.callbacks import ResetConsumerClientOffsetHeader
+from pyromq.protocol.headers.consume import (
     PullMessageResponseHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
-    QueryConsumeTimeSpanHeader,
-    QueryCorrectionOffsetHeader,
-    ResetConsumerClientOffsetHeader,
     UpdateConsumerOffsetHeader,
 )
-from pyromq.protocol.language import Language
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.release import Language
 from tests.integration.broker.servers import Peer, consumer_of, standalone
 
 

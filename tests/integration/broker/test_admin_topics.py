@@ -4,17 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import (
-    GroupList,
-    TopicConfig,
-    TopicConfigList,
-    TopicConfigTable,
-    TopicList,
-    TopicStatsTable,
-)
+from pyromq.protocol.bodies.groups import GroupList
+from pyromq.protocol.bodies.stats import TopicStatsTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteTopicInBrokerHeader,
     GetAllTopicConfigHeader,
     GetAllTopicConfigResponseHeader,

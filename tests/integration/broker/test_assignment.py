@@ -6,15 +6,14 @@ from pathlib import Path
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.protocol.bodies import (
-    MessageModel,
-    MessageRequestMode,
+from pyromq.protocol.bodies.enums import MessageModel, MessageRequestMode
+from pyromq.protocol.bodies.queues import (
     MessageRequestModeTable,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
     SetMessageRequestMode,
-    TopicConfig,
 )
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from tests.integration.broker.servers import Peer, consumer_of, routed, standalone

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse
+from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.message import MessageQueue
 from tests.integration.broker.servers import Peer, consumer_of, standalone

@@ -6,21 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
-from pyromq.broker.halfmessages import HALF
-from pyromq.broker.metrics import BrokerMetrics
-from pyromq.protocol import sysflag
-from pyromq.protocol.bodies import KVTable
+from pyromq.broker.transaction.halfmessages import HALF
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
-    ConsumerSendMsgBackHeader,
-    PullMessageResponseHeader,
-    QueryMessageHeader,
-    ViewMessageByIdHeader,
-)
+from pyromq.protocol.headers.consume import PullMessageResponseHeader
+from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHeader
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from pyromq.protocol.names import TIMER_TOPIC, dlq_topic, pop_retry_topic
 from pyromq.protocol.properties import Property
-from pyromq.protocol.salvage import salvage_records
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.salvage import salvage_records
 from tests.integration.broker import servers
 from tests.integration.broker.pops import acked, pop_until
 from tests.integration.broker.servers import Peer, until

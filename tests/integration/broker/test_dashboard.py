@@ -8,7 +8,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
-from pyromq.broker.metrics import BrokerMetrics
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.client.metrics import ClientMetrics
 from tests.integration.broker.servers import standalone
 

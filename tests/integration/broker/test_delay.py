@@ -5,9 +5,10 @@ import json
 import time
 from pathlib import Path
 
-from pyromq.protocol.bodies import DelayOffsetTable, KVTable
+from pyromq.protocol.bodies.offsets import DelayOffsetTable
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import SendMessageResponseHeader
+from pyromq.protocol.headers.send import SendMessageResponseHeader
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from tests.integration.broker.servers import standalone, until
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker import http
+from pyromq.broker.admin import http
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.remoting import ConnectError
+from pyromq.remoting.errors import ConnectError
 from tests.integration.broker.servers import standalone
 from tests.processes import free_port, port_of
 

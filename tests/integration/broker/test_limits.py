@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from pyromq.broker.admin.http import MAX_CONNECTIONS
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.http import MAX_CONNECTIONS
 from pyromq.protocol import bounds
-from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse, SubscriptionGroupConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 from pyromq.store.flags import Flag
 from tests.integration.broker.servers import Peer, consumer_of, standalone, until
 

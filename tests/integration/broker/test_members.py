@@ -3,10 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse
+from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader, NotifyConsumerIdsChangedHeader
+from pyromq.protocol.headers.callbacks import NotifyConsumerIdsChangedHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import retry_topic
 from tests.integration.broker.servers import TIMEOUT, Peer, consumer_of, standalone

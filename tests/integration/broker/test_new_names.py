@@ -9,25 +9,22 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker import tablefile
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
 from pyromq.broker.broker import Broker
-from pyromq.broker.metrics import BrokerMetrics
+from pyromq.broker.tables import tablefile
 from pyromq.configfile import write_config
 from pyromq.protocol import names
-from pyromq.protocol.bodies import (
-    Body,
-    ConsumerOffsetTable,
-    ConsumerOrderTable,
-    HeartbeatData,
-    ProducerData,
-    RegisterBrokerBody,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfigTable,
-)
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.clients import HeartbeatData, ProducerData
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
+from pyromq.protocol.bodies.pop import ConsumerOrderTable
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.topics import TopicConfigTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import ConsumerSendMsgBackHeader, UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from tests import processes
 from tests.integration.broker.servers import Peer, consumer_of, standalone, until
 

@@ -3,15 +3,18 @@
 import asyncio
 from pathlib import Path
 
-from pyromq.protocol.bodies import BatchAck, BatchAckBody, KVTable, SubscriptionGroupConfig, TopicConfig, ack_bits
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
+from pyromq.protocol.bodies.tables import KVTable
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.pop import (
     NotificationHeader,
     NotificationResponseHeader,
     PollingInfoHeader,
     PollingInfoResponseHeader,
 )
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.pops import HOLD, ack, acked, pop, pop_command, pop_until, renew
 from tests.integration.broker.servers import Peer, standalone, until
 from tests.unit.broker.pop.speaking import Popped, now

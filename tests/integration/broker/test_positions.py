@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
-from pyromq.broker.metrics import BrokerMetrics
 from pyromq.protocol import names
-from pyromq.protocol.bodies import ConsumerOffsetTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,

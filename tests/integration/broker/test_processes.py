@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from tests import processes
 from tests.integration.broker.servers import Peer
 

@@ -3,11 +3,18 @@
 import asyncio
 from pathlib import Path
 
-from pyromq.protocol.bodies import ConsumerData, MessageModel, SubscriptionData, SubscriptionGroupConfig, TopicConfig
+from pyromq.protocol.bodies.clients import ConsumerData, SubscriptionData
+from pyromq.protocol.bodies.enums import MessageModel
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageResponseHeader, QueryConsumerOffsetHeader, UpdateConsumerOffsetHeader
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.headers.consume import (
+    PullMessageResponseHeader,
+    QueryConsumerOffsetHeader,
+    UpdateConsumerOffsetHeader,
+)
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.servers import Peer, consumer_of, standalone, until
 
 FOREVER = 60_000

@@ -16,18 +16,15 @@ from pyromq.broker.replication.slave import MasterLog
 from pyromq.broker.replication.wire import BLOCK_HEAD
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import HARuntimeInfo, SetMessageRequestMode
+from pyromq.protocol.bodies.queues import SetMessageRequestMode
+from pyromq.protocol.bodies.replication import HARuntimeInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    ExchangeBrokerHaInfoHeader,
-    ExchangeBrokerHaInfoResponseHeader,
-    PullMessageResponseHeader,
-    UpdateConsumerOffsetHeader,
-)
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.record import pack_record
-from pyromq.remoting import Connection
+from pyromq.protocol.headers.consume import PullMessageResponseHeader, UpdateConsumerOffsetHeader
+from pyromq.protocol.headers.replication import ExchangeBrokerHaInfoHeader, ExchangeBrokerHaInfoResponseHeader
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import pack_record
+from pyromq.remoting.connection import Connection
 from tests.integration.broker.servers import Peer, until
 from tests.poison import damage, records_with
 from tests.processes import free_port

@@ -9,25 +9,28 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.metrics import BrokerMetrics
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
-from pyromq.protocol.bodies import RegisterBrokerBody, SubscriptionGroupConfig, TopicRouteData
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
-    CheckTransactionStateHeader,
-    ConsumerSendMsgBackHeader,
-    EndTransactionHeader,
-    GetRouteInfoByTopicHeader,
-    NotifyMinBrokerIdChangeHeader,
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
-    RegisterBrokerHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.headers.namesrv import (
+    GetRouteInfoByTopicHeader,
+    NotifyMinBrokerIdChangeHeader,
+    RegisterBrokerHeader,
+)
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader, EndTransactionHeader
 from tests.integration.broker.pops import acked, pop, pop_command
 from tests.integration.broker.servers import Peer, until
 

@@ -9,11 +9,15 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.replication import verdict
-from pyromq.protocol.bodies import KVTable, LogProof, Stretch
+from pyromq.protocol.bodies.replication import LogProof, Stretch
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CompareLogHeader, CompareLogResponseHeader, ViewMessageByIdHeader
-from pyromq.remoting import Connection, Handler, Server
+from pyromq.protocol.headers.query import ViewMessageByIdHeader
+from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResponseHeader
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.server import Server
 from tests.integration.broker.servers import until
 from tests.integration.broker.test_replication import (
     FakeMaster,

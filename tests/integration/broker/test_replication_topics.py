@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.replication import metadata
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables.topics import Topics
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from tests.integration.broker.servers import until
 from tests.integration.broker.test_replication import in_sync, master_of, name_server, slave_of

@@ -5,11 +5,13 @@ from pathlib import Path
 from pyromq.aio import ConsumeFromWhere, Message, Producer, PushConsumer, ReceivedMessage, create_reply
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PushReplyMessageToClientHeader, QueryMessageHeader, SendMessageResponseHeader
+from pyromq.protocol.headers.callbacks import PushReplyMessageToClientHeader
+from pyromq.protocol.headers.query import QueryMessageHeader
+from pyromq.protocol.headers.send import SendMessageResponseHeader
 from pyromq.protocol.names import TRACE_TOPIC
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Connection
+from pyromq.protocol.records.record import decode_records
+from pyromq.remoting.connection import Connection
 from tests.integration.broker.servers import Peer, routed, standalone, until
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"

@@ -4,16 +4,17 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.admin.stats import Stat
 from pyromq.broker.broker import Broker
-from pyromq.broker.stats import Stat
-from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import ConsumerSendMsgBackHeader, SendMessageV2Header
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import SCHEDULE_TOPIC, dlq_topic, retry_topic
 from pyromq.protocol.properties import encode_properties
-from pyromq.remoting import Client
+from pyromq.remoting.client import Client
 from tests.integration.broker.servers import TIMEOUT, Peer, standalone
 
 GROUP = "orders-service"

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from tests.integration.broker.servers import Peer, until
 from tests.integration.broker.test_replication import master_of, name_server
 

@@ -5,24 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.stats import Stat
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.bodies import TopicConfig, TopicRouteData
+from pyromq.broker.admin.stats import Stat
+from pyromq.protocol.bodies.route import TopicRouteData
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
-    SendMessageHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
-    ViewMessageByIdHeader,
-)
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.query import ViewMessageByIdHeader
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Client
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.record import decode_records
+from pyromq.remoting.client import Client
 from tests.integration.broker.servers import TIMEOUT, standalone
 
 
@@ -207,7 +204,7 @@ async def test_a_full_disk_is_answered_and_passes(tmp_path: Path) -> None:
         room = broker.store.commit_log.room
 
         def full(_size: int) -> None:
-            from pyromq.store import DiskFullError  # noqa: PLC0415 - only this fake needs it
+            from pyromq.store.errors import DiskFullError  # noqa: PLC0415 - only this fake needs it
 
             raise DiskFullError("no space left for the next file")
 

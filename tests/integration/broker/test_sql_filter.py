@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from pyromq.aio import ConsumeFromWhere, PushConsumer, ReceivedMessage
-from pyromq.protocol.bodies import CheckClientBody, ConsumerData, ExpressionType, SubscriptionData
+from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, SubscriptionData
+from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.servers import Peer, routed, standalone, until
 
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import PullMessageHeader
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.records.record import decode_records
 from tests.integration.broker.servers import SUBSCRIPTION, Peer, standalone
 
 COUNT = 100

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.broker import Broker
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.bodies import KVTable, TimerMetrics
+from pyromq.protocol.bodies.stats import TimerMetrics
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import RecallMessageHeader, RecallMessageResponseHeader, SendMessageResponseHeader
+from pyromq.protocol.handles.recall import RecallHandle, decode_recall_handle, encode_recall_handle
+from pyromq.protocol.headers.send import RecallMessageHeader, RecallMessageResponseHeader, SendMessageResponseHeader
 from pyromq.protocol.message import Message
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.recall import RecallHandle, decode_recall_handle, encode_recall_handle
-from pyromq.store.timercheck import TimerCheckpoint
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.timer.checkpoint import TimerCheckpoint
 from tests.integration.broker.servers import Peer, standalone, until
 
 HOLD = 20_000

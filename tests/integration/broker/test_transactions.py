@@ -6,14 +6,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pyromq.aio import LocalTransactionState, Message, ReceivedMessage, TransactionProducer
+from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
-from pyromq.broker.halfmessages import DISCARDED, HALF
-from pyromq.broker.metrics import BrokerMetrics
-from pyromq.protocol import sysflag
+from pyromq.broker.transaction.halfmessages import DISCARDED, HALF
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import CheckTransactionStateHeader, EndTransactionHeader, SendMessageResponseHeader
-from pyromq.protocol.ids import parse_offset_message_id
-from pyromq.protocol.record import decode_record
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageResponseHeader
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.record import decode_record
 from tests.integration.broker.servers import Peer, routed, standalone, until
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK, LocalTransactionState.UNKNOWN

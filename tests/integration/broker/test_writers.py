@@ -4,11 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import CloseWriterHeader, DeleteTopicInBrokerHeader, OpenWriterHeader
+from pyromq.protocol.handles.writer import PLACE_FIELD, WRITER_FIELD, Place
+from pyromq.protocol.headers.admin import DeleteTopicInBrokerHeader
+from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader
 from pyromq.protocol.message import Message
-from pyromq.protocol.writers import PLACE_FIELD, WRITER_FIELD, Place
+from pyromq.protocol.records.batch import encode_batch
 from tests.integration.broker.servers import Peer, standalone
 from tests.integration.broker.writing import NAME, TOPIC, ask, begin, items, open_lane, send, write
 

@@ -2,18 +2,18 @@
 
 from collections.abc import Sequence
 
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.bodies import WriterQueues
+from pyromq.protocol.bodies.offsets import WriterQueues
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
+from pyromq.protocol.headers.send import (
     OpenWriterHeader,
     OpenWriterResponseHeader,
     SendMessageResponseHeader,
     SendMessageV2Header,
 )
 from pyromq.protocol.message import Message
-from pyromq.protocol.writers import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
+from pyromq.protocol.records.batch import encode_batch
 from tests.integration.broker.servers import Peer
 
 TOPIC, NAME = "orders", "5d1c7a52/topic"

@@ -16,11 +16,11 @@ from pyromq.broker.standalone import Standalone
 from pyromq.client.blocking.loop import BackgroundLoop
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader
-from pyromq.remoting import Client
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.remoting.client import Client
 
 LIMIT = 120.0
 """Bounds a hang; nothing here is expected to take long."""

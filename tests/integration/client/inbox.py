@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from pyromq.client.consumer.push import PushConsumer
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
 
 QUICK: dict[str, Any] = {

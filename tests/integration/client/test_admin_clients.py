@@ -10,7 +10,7 @@ import pytest
 from pyromq.aio import Admin, BrokerError, ClientError, Message, MessageModel, Producer, PushConsumer, ReceivedMessage
 from pyromq.client.admin.track import TrackType
 from pyromq.client.errors import PartialFailureError
-from pyromq.protocol.bodies import ConsumeResult
+from pyromq.protocol.bodies.enums import ConsumeResult
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue
 from tests.integration.client.clusters import Cluster, cluster, standalone

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.aio import Admin, BrokerError, ClientError, Message, NoRouteError, PartialFailureError, Producer
-from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from tests.integration.client.clusters import Cluster, cluster
 

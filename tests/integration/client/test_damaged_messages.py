@@ -9,7 +9,7 @@ import pytest
 from pyromq.aio import Admin, MessageModel, PullConsumer, PushConsumer, ReceivedMessage
 from pyromq.client.consumer.damage import DamageContext, OnDamaged
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import MessageRequestMode
+from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import dlq_topic
 from tests.integration.client.clusters import asyncio_test, standalone

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from pyromq.aio import Message, Producer, PushConsumer, ReceivedMessage
-from pyromq.protocol.bodies import MessageRequestMode, SetMessageRequestMode, SubscriptionGroupConfig
+from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.queues import SetMessageRequestMode
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import Client
+from pyromq.remoting.client import Client
 from tests.integration.client.clusters import LIMIT, asyncio_test, standalone
 from tests.integration.client.inbox import QUICK, Inbox
 

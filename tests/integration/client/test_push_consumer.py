@@ -20,21 +20,13 @@ from pyromq.aio import (
 from pyromq.client.consumer.hooks import ConsumeHookContext, FilterContext
 from pyromq.client.errors import ClientError, ServiceStateError
 from pyromq.client.state import ServiceState
-from pyromq.protocol.bodies import (
-    ConsumeDirectlyResult,
-    ConsumeResult,
-    ConsumerRunningInfo,
-    ConsumerStatusBody,
-    ResetOffsetBody,
-)
+from pyromq.protocol.bodies.clients import ConsumeDirectlyResult, ConsumerRunningInfo
+from pyromq.protocol.bodies.enums import ConsumeResult
+from pyromq.protocol.bodies.offsets import ConsumerStatusBody, ResetOffsetBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    ConsumeMessageDirectlyHeader,
-    GetConsumerRunningInfoHeader,
-    GetConsumerStatusFromClientHeader,
-    ResetConsumerClientOffsetHeader,
-)
+from pyromq.protocol.headers.admin import ConsumeMessageDirectlyHeader, GetConsumerRunningInfoHeader
+from pyromq.protocol.headers.callbacks import GetConsumerStatusFromClientHeader, ResetConsumerClientOffsetHeader
 from pyromq.protocol.message import MessageQueue
 from tests.integration.client.clusters import asyncio_test, standalone
 from tests.integration.client.inbox import QUICK, Inbox, eventually

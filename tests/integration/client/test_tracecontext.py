@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from pyromq import LocalTransactionState, Message, Producer, PushConsumer, ReceivedMessage, TransactionProducer
 from pyromq.aio import Producer as AsyncProducer
 from pyromq.aio import PushConsumer as AsyncPushConsumer
-from pyromq.client.tracecontext import context_of
+from pyromq.client.trace.context import context_of
 from pyromq.testing import Cluster, receive
 from tests.integration.client.inbox import QUICK
 

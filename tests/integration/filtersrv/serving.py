@@ -8,8 +8,9 @@ from pathlib import Path
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageHeader, RegisterMessageFilterClassHeader
-from pyromq.remoting import Client
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
+from pyromq.remoting.client import Client
 from tests.integration.client.clusters import standalone
 from tests.integration.client.inbox import eventually
 

@@ -10,8 +10,9 @@ from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.errors import FilterServerError
 from pyromq.filtersrv.server import FilterServer
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.headers import RegisterMessageFilterClassHeader
-from pyromq.remoting import Connection, RemotingError
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.errors import RemotingError
 from tests.integration.client.clusters import asyncio_test, standalone
 from tests.integration.client.inbox import eventually
 from tests.integration.filtersrv.serving import EVEN, FilterClient

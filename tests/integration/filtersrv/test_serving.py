@@ -10,16 +10,14 @@ import pytest
 
 from pyromq.aio import Message, Producer, PushConsumer
 from pyromq.broker.standalone import Standalone
-from pyromq.protocol import sysflag
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
-    PullMessageResponseHeader,
-)
-from pyromq.protocol.record import decode_records
-from pyromq.remoting import Client
+from pyromq.protocol.headers.consume import PullMessageResponseHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.record import decode_records
+from pyromq.remoting.client import Client
 from tests.integration.client.clusters import asyncio_test, standalone
 from tests.integration.client.inbox import QUICK, Inbox, eventually
 from tests.integration.filtersrv.serving import EVEN, TIMEOUT, FilterClient, filtering, one_line

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, Self
 
 from pyromq.namesrv import NameServer, NamesrvConfig
-from pyromq.protocol.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigTable
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader, RegisterBrokerHeader
 from pyromq.protocol.headers.base import Header
-from pyromq.remoting import Client, ClientTls
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader, RegisterBrokerHeader
+from pyromq.remoting.client import Client
+from pyromq.remoting.tls import ClientTls
 
 BOUND = 30.0
 

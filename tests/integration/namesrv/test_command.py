@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import GetKvConfigHeader, GetKvConfigResponseHeader, PutKvConfigHeader
+from pyromq.protocol.headers.namesrv import GetKvConfigHeader, GetKvConfigResponseHeader, PutKvConfigHeader
 from tests.integration.namesrv.serving import BOUND, Peer, run
 
 

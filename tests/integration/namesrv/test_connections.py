@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
-from pyromq.config import ConfigError
 from pyromq.namesrv import NameServer, NamesrvConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import NotifyMinBrokerIdChangeHeader
-from pyromq.remoting import ClientTls, ConnectError, Connection, RemotingError, Server, TlsMode
-from pyromq.serversettings import ClientAuth
+from pyromq.protocol.headers.namesrv import NotifyMinBrokerIdChangeHeader
+from pyromq.remoting.accept.settings import ClientAuth
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.errors import ConnectError, RemotingError
+from pyromq.remoting.server import Server
+from pyromq.remoting.tls import ClientTls, TlsMode
+from pyromq.settings.declaration import ConfigError
 from tests.integration.namesrv.serving import Peer, name_server, run, until
 from tests.integration.remoting.conftest import Authority
 

@@ -3,11 +3,11 @@
 import asyncio
 from pathlib import Path
 
-from pyromq.protocol.bodies import TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from tests.integration.namesrv.serving import Peer, name_server
 
 

@@ -6,20 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from pyromq.protocol.bodies import (
-    BrokerMemberGroupBody,
-    ClusterInfo,
-    DataVersion,
-    KVTable,
-    QueueData,
-    TopicConfigTable,
-    TopicList,
-    TopicRouteData,
-)
-from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.bodies.route import BrokerMemberGroupBody, ClusterInfo, QueueData, TopicRouteData
+from pyromq.protocol.bodies.tables import DataVersion, KVTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable, TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     AddWritePermOfBrokerHeader,
     AddWritePermOfBrokerResponseHeader,
     BrokerHeartbeatHeader,

@@ -8,7 +8,11 @@ from typing import Any
 
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.remoting import Address, Answer, Client, Connection, Handler, Server
+from pyromq.remoting.address import Address
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer, Handler
+from pyromq.remoting.server import Server
 
 ECHO = 10
 WAIT = 11

@@ -6,21 +6,21 @@ import pytest
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, encode
-from pyromq.remoting import (
-    Address,
+from pyromq.remoting.address import Address
+from pyromq.remoting.connect.nameservers import NameServers
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer
+from pyromq.remoting.errors import (
     AddressError,
-    Answer,
     CallTimeout,
     ConnectError,
-    Connection,
     ConnectionLost,
-    Limits,
-    NameServers,
     RemotingError,
     SendError,
-    Server,
     TooManyRequests,
 )
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.server import Server
 from tests.integration.remoting.conftest import Run
 from tests.integration.remoting.peers import (
     ECHO,

@@ -11,8 +11,14 @@ import pytest
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import MAX_FRAME
-from pyromq.remoting import Address, Answer, Connection, Limits, SendError, Server, acceptor
 from pyromq.remoting import server as server_module
+from pyromq.remoting.accept import acceptor
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer
+from pyromq.remoting.errors import SendError
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.server import Server
 from tests.integration.remoting.conftest import Run
 from tests.integration.remoting.peers import ECHO, SINK, WAIT, Clock, Gate, calling, echo, raw_peer, serving, until
 

@@ -7,7 +7,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from pyromq.protocol.command import Command
-from pyromq.remoting import AddressError, Client, ConnectError, Server, SocksProxies, SocksProxy
+from pyromq.remoting.client import Client
+from pyromq.remoting.connect.socks import SocksProxies, SocksProxy
+from pyromq.remoting.errors import AddressError, ConnectError
+from pyromq.remoting.server import Server
 
 TIMEOUT = 30.0
 

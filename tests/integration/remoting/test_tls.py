@@ -9,19 +9,13 @@ from typing import Any
 import pytest
 
 from pyromq.protocol.command import Command, encode
-from pyromq.remoting import (
-    Answer,
-    ClientTls,
-    ConnectError,
-    Connection,
-    Limits,
-    RemotingError,
-    Server,
-    ServerTls,
-    TlsError,
-    TlsMode,
-)
-from pyromq.remoting.proxy import V2_SIGNATURE
+from pyromq.remoting.accept.proxyheader import V2_SIGNATURE
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer
+from pyromq.remoting.errors import ConnectError, RemotingError, TlsError
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.server import Server
+from pyromq.remoting.tls import ClientTls, ServerTls, TlsMode
 from tests.integration.remoting.conftest import Authority, Run
 from tests.integration.remoting.peers import ECHO, Gate, RawPeer, calling, echo, raw_peer, raw_server, serving, until
 

@@ -6,16 +6,18 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Self
 
-from pyromq.auth.access import Credentials, User, UserType
 from pyromq.auth.rules import Action, Decision, Entry, PolicyType, Resource, parse_sources
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import Credentials, User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.broker import Broker
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader, Header
-from pyromq.remoting import Client, ClientTls
-from pyromq.remoting.signing import Signing
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.remoting.client import Client
+from pyromq.remoting.hooks import Signing
+from pyromq.remoting.tls import ClientTls
 
 TIMEOUT = 30.0
 ROOT = Credentials("root", "root-secret-1")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from pyromq import aio
-from pyromq.auth.access import Credentials, UserStatus
 from pyromq.auth.rules import Action, PolicyType, Resource
-from pyromq.auth.store import AccessStore
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.auth.users.access import Credentials, UserStatus
+from pyromq.auth.users.store import AccessStore
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from tests.integration.security.secured import ALICE, BOB, ROOT, Signer, options, rule, run, secured, users
 

@@ -8,9 +8,9 @@ from pyromq.auth.rules import Action
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.namesrv import NameServer, NamesrvConfig
-from pyromq.protocol.bodies import AclEntry, AclInfo, AclPolicy
+from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     AddWritePermOfBrokerHeader,
     GetBrokerMemberGroupHeader,
     GetTopicsByClusterHeader,

@@ -5,15 +5,15 @@ from pathlib import Path
 from pyromq.auth.rules import Action
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.query import ViewMessageByIdHeader
+from pyromq.protocol.headers.send import (
     ConsumerSendMsgBackHeader,
     EndTransactionHeader,
-    PullMessageHeader,
     SendMessageResponseHeader,
     SendMessageV2Header,
-    ViewMessageByIdHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.properties import encode_properties
 from tests.integration.security.secured import BOB, ROOT, Signer, rule, run, secured, users
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.standalone import Standalone
-from pyromq.config import ConfigError
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import GetBrokerClusterAclInfoResponseHeader, UpdateAndCreateAclConfigHeader
+from pyromq.protocol.headers.auth import GetBrokerClusterAclInfoResponseHeader, UpdateAndCreateAclConfigHeader
+from pyromq.settings.declaration import ConfigError
 from tests.integration.security.secured import ALICE, ROOT, Signer, run, secured, users
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what it takes to bind it is the point here

@@ -4,12 +4,13 @@ import asyncio
 from pathlib import Path
 
 from pyromq import aio
-from pyromq.auth.access import Credentials
 from pyromq.auth.rules import Action
+from pyromq.auth.users.access import Credentials
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageHeader, RegisterMessageFilterClassHeader
-from pyromq.remoting import ClientTls
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
+from pyromq.remoting.tls import ClientTls
 from tests.integration.broker.servers import until
 from tests.integration.filtersrv.serving import EVEN
 from tests.integration.security.secured import ALICE, BOB, ROOT, Signer, options, rule, run, secured, users

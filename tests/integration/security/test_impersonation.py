@@ -5,31 +5,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from pyromq.auth.access import Credentials
 from pyromq.auth.rules import Action, Entry
+from pyromq.auth.users.access import Credentials
 from pyromq.broker.broker import Broker
-from pyromq.protocol import sysflag
-from pyromq.protocol.bodies import (
-    ConsumerData,
-    HeartbeatData,
-    LockBatchRequest,
-    LockBatchResponse,
-    ProducerData,
-    SubscriptionData,
-)
+from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    EndTransactionHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
-    UnregisterClientHeader,
-)
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.consume import UnregisterClientHeader
+from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import encode_properties
-from pyromq.remoting import Client, Connection
-from pyromq.remoting.signing import Signing
+from pyromq.protocol.records import sysflag
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.hooks import Signing
 from tests.integration.broker.servers import until
 from tests.integration.security.secured import ALICE, BOB, ROOT, Signer, rule, secured, users
 

@@ -11,38 +11,27 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.access import Access, Credentials, User, UserType
 from pyromq.auth.gate import Gate
 from pyromq.auth.needs import Need, Scene
 from pyromq.auth.permissions import PERMISSIONS
 from pyromq.auth.rules import ALL, READ_ONLY, Action, Decision, Entry, Kind, Pattern, Resource, Rules
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import Access, Credentials, User, UserType
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.standalone import Standalone
 from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.server import FilterServer
-from pyromq.protocol.bodies import (
-    AclInfo,
-    BatchAckBody,
-    Body,
-    CheckClientBody,
-    ConsumerData,
-    HeartbeatData,
-    LockBatchRequest,
-    QueryAssignmentRequest,
-    SetMessageRequestMode,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    SubscriptionGroupList,
-    TopicConfig,
-    TopicConfigList,
-    UserInfo,
-)
-from pyromq.protocol.bodies.pop import BatchAck
+from pyromq.protocol.bodies.auth import AclInfo, UserInfo
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, HeartbeatData, SubscriptionData
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
+from pyromq.protocol.bodies.queues import LockBatchRequest, QueryAssignmentRequest, SetMessageRequestMode
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.ids import offset_message_id
+from pyromq.protocol.handles.ids import offset_message_id
+from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.recall import RecallHandle, encode_recall_handle
 from tests.integration.broker.servers import Peer
 from tests.integration.security.secured import TIMEOUT, Signer, run, secured
 

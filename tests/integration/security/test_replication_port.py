@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import CompareLogHeader, CompareLogResponseHeader
+from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResponseHeader
 from tests.integration.broker.servers import until
 from tests.integration.security.secured import ROOT, Signer, run, secured, users
 

@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 from pyromq import aio
-from pyromq.auth.devcertificates import DevelopmentCertificates, make
+from pyromq.auth.certificates import DevelopmentCertificates, make
 from pyromq.auth.rules import Action
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.standalone import Standalone
 from pyromq.client.environment import environment_options
 from pyromq.protocol.codes import ResponseCode
-from pyromq.remoting import ClientTls, RemotingError
+from pyromq.remoting.errors import RemotingError
+from pyromq.remoting.tls import ClientTls
 from tests.integration.broker.servers import until
 from tests.integration.security.secured import ALICE, AUTH, ROOT, Signer, options, rule, run, secured, users
 

@@ -17,16 +17,16 @@ from pyromq.auth.rules import Action
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import ClientTls
-from pyromq.spark.batch import BatchReader
+from pyromq.remoting.tls import ClientTls
 from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import DataLossError, ReadError, SparkError
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
-from pyromq.spark.pull import close_cached
-from pyromq.spark.rows import Shape, message_columns
-from pyromq.spark.sourceoptions import SourceOptions
-from pyromq.spark.stream import StreamReader
-from pyromq.spark.wire import Wire
+from pyromq.spark.source.batch import BatchReader
+from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.source.stream import StreamReader
+from pyromq.spark.task.pull import close_cached
+from pyromq.spark.task.rows import Shape, message_columns
 from tests.integration.security.secured import ALICE, BOB, options, rule, run, secured, users
 from tests.integration.security.test_tls import certificates, server_settings
 from tests.poison import send_around

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from pyromq import ClientError, ConsumeFromWhere, MessageModel, PullConsumer, ReceivedMessage
-from pyromq.protocol.bodies import MessageRequestMode
+from pyromq.protocol.bodies.enums import MessageRequestMode
 from tests.interop.scenarios.stage import BOUND, Inbox, Stage, eventually, names
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pyromq import ClientError, ConsumeFromWhere, Producer, PushConsumer
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 from tests.interop.scenarios.stage import Inbox, Stage, names
 from tests.interop.secured import ALICE, CAROL
 

@@ -1,7 +1,7 @@
 """The ways of sending."""
 
 from pyromq import SendResult, SendStatus
-from pyromq.protocol.compression import CompressionType
+from pyromq.protocol.records.compression import CompressionType
 from tests.interop.scenarios.stage import BOUND, Stage, names
 
 

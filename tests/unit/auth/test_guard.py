@@ -4,16 +4,19 @@ from typing import Any, cast
 
 import pytest
 
-from pyromq.auth.access import Access, User, UserType
 from pyromq.auth.addresses import AddressRange
 from pyromq.auth.errors import Denied
 from pyromq.auth.guard import Busy, Guard
 from pyromq.auth.needs import Scene
 from pyromq.auth.rules import Action, Decision, Entry, Resource, Rules
+from pyromq.auth.users.access import Access, User, UserType
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.signing import SIGNATURE, signed
-from pyromq.remoting import Address, Connection, Grouped, TokenBuckets
+from pyromq.protocol.signature import SIGNATURE, signed
+from pyromq.remoting.accept.rates import TokenBuckets
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handler import Grouped
 
 SECRET = "alice-secret-1"  # noqa: S105 - of a test
 

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.access import UserType
 from pyromq.auth.errors import AuthError
-from pyromq.auth.plainacl import PlainAcl
 from pyromq.auth.rules import Action, Decision, Kind, judge
+from pyromq.auth.users.access import UserType
+from pyromq.auth.users.plainacl import PlainAcl
 
 SAMPLE = """
 globalWhiteRemoteAddresses:

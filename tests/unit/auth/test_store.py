@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.auth.access import User, UserStatus, UserType
-from pyromq.auth.directory import Directory
 from pyromq.auth.errors import AuthError
-from pyromq.auth.plainacl import PlainAcl
 from pyromq.auth.rules import ALL, Action, Decision, Entry, PolicyType, Resource
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.access import User, UserStatus, UserType
+from pyromq.auth.users.directory import Directory
+from pyromq.auth.users.plainacl import PlainAcl
+from pyromq.auth.users.store import AccessStore
 
 SECRET = "correct-horse-battery"  # noqa: S105 - of a test
 

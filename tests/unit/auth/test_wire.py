@@ -2,9 +2,9 @@
 
 import json
 
+from pyromq.auth.requests.wire import entries_of
 from pyromq.auth.rules import Action, Decision, Entry, PolicyType, Resource, parse_sources
-from pyromq.auth.wire import entries_of
-from pyromq.protocol.bodies import AclEntry, AclInfo, AclPolicy
+from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy
 
 
 def test_a_rule_from_anywhere_names_no_addresses() -> None:

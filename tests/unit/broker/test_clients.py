@@ -4,14 +4,15 @@ from typing import Any, cast
 
 import pytest
 
-from pyromq.broker.clients import Client, ConsumerGroup, Consumers, Producers
+from pyromq.broker.cluster.clients import Client, ConsumerGroup, Consumers, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.broker.filters import Filters
+from pyromq.broker.filter.filters import Filters
 from pyromq.protocol import bounds
-from pyromq.protocol.bodies import ConsumerData, SubscriptionData
+from pyromq.protocol.bodies.clients import ConsumerData, SubscriptionData
 from pyromq.protocol.codes import ResponseCode
-from pyromq.remoting import Address, Connection
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
 from tests.unit.broker.clock import FakeClock
 
 MANY = 2_000

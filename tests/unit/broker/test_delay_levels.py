@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.delay import RETRY_MS
-from pyromq.protocol.bodies import DelayOffsetTable
+from pyromq.broker.delay.levels import RETRY_MS
+from pyromq.protocol.bodies.offsets import DelayOffsetTable
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.store import Flag
+from pyromq.store.flags import Flag
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.waiting import Waiting
 

@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.bloom import bloom_data
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.broker.filters import Filters
-from pyromq.protocol.bodies import ExpressionType, SubscriptionData
+from pyromq.broker.filter.bloom import bloom_data
+from pyromq.broker.filter.filters import Filters
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.record import encode_record
+from pyromq.protocol.records.record import encode_record
 from tests.unit.broker.clock import FakeClock
 
 DAY = 24 * 3_600_000

@@ -8,12 +8,13 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.broker.filterservers import FilterProcesses, FilterServers, Process
-from pyromq.config import ConfigError
+from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers, Process
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
-from pyromq.remoting import Address, Connection
+from pyromq.protocol.headers.filtersrv import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.settings.declaration import ConfigError
 from tests.unit.client.fakes import asyncio_test
 
 CONFIG = BrokerConfig(filter_server_nums=2, broker_name="a")

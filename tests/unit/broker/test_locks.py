@@ -1,6 +1,6 @@
 """Queue locks: one owner at a time, renewal, expiry."""
 
-from pyromq.broker.locks import CLIENT_LOCK_LIFE_MS, LOCK_MAX_AGE_MS, QueueLocks
+from pyromq.broker.consume.locks import CLIENT_LOCK_LIFE_MS, LOCK_MAX_AGE_MS, QueueLocks
 from pyromq.protocol.message import MessageQueue
 from tests.unit.broker.clock import FakeClock
 

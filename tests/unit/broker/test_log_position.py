@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq import durable
-from pyromq.broker.tail import LogPosition
+from pyromq.broker.tables.tail import LogPosition
 
 
 def test_a_thread_that_is_still_writing_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

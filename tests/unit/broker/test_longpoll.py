@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from functools import partial
 
-from pyromq.broker.longpoll import SWEEP_INTERVAL_MS, ParkedPull, PullPark
+from pyromq.broker.consume.longpoll import SWEEP_INTERVAL_MS, ParkedPull, PullPark
 from tests.unit.broker.clock import FakeClock
 
 KEY = ("orders", 0)

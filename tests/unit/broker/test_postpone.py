@@ -3,11 +3,11 @@
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.postpone import Postpone, level_of
-from pyromq.protocol import sysflag
+from pyromq.broker.delay.postpone import Postpone, level_of
 from pyromq.protocol.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from pyromq.protocol.properties import decode_properties, encode_properties
-from pyromq.store import PutMessage, PutStatus
+from pyromq.protocol.records import sysflag
+from pyromq.store.log.put import PutMessage, PutStatus
 
 NOW = 1_700_000_000_123
 

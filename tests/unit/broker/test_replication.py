@@ -10,12 +10,13 @@ from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.records import RecordStream, Suspect
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.replication.wire import BLOCK_HEAD, MAX_BLOCK, REPORT, Blocks, Reports
-from pyromq.config import ConfigError
 from pyromq.protocol.errors import FrameError, MessageError
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.record import MAGIC_BLANK, pack_blank, pack_record
-from pyromq.store import BrokerRole, PutStatus
-from pyromq.store.damage import Damage
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import MAGIC_BLANK, pack_blank, pack_record
+from pyromq.settings.declaration import ConfigError
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.damage import Damage
+from pyromq.store.log.put import PutStatus
 from tests.unit.broker.clock import FakeClock
 
 FILE_SIZE = 4096

@@ -7,22 +7,24 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.cluster.members import Members
+from pyromq.broker.cluster.registration import Identity
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delayoffsets import DelayOffsets
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.registration import Identity
-from pyromq.broker.replication.acting import PATIENCE_MS, Acting, Work
-from pyromq.broker.replication.escape import Escape
+from pyromq.broker.delay.leveloffsets import DelayOffsets
 from pyromq.broker.replication.follower import Follower
-from pyromq.broker.replication.members import Members
+from pyromq.broker.replication.succession.acting import PATIENCE_MS, Acting, Work
+from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.replication.waits import ReplicaWaits
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
 from pyromq.protocol import names
-from pyromq.protocol.bodies import ConsumerOffsetTable, DelayOffsetTable, TopicConfigTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from pyromq.protocol.bodies.topics import TopicConfigTable
 from pyromq.protocol.errors import FrameError
-from pyromq.remoting import Client
-from pyromq.store import BrokerRole, PutMessage, PutResult, PutStatus
-from pyromq.store.timercheck import TimerCheckpoint
+from pyromq.remoting.client import Client
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.timer.checkpoint import TimerCheckpoint
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.waiting import Waiting
 

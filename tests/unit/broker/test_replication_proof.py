@@ -9,7 +9,7 @@ from pyromq.broker.replication import proof
 from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.tickets import LIFETIME_MS, MAX_TICKETS, Tickets
 from pyromq.broker.replication.wire import REPORT, Reports
-from pyromq.protocol.bodies import LogProof, Stretch
+from pyromq.protocol.bodies.replication import LogProof, Stretch
 from pyromq.protocol.errors import FrameError
 from tests.unit.broker.clock import FakeClock
 

@@ -8,27 +8,22 @@ from typing import Any
 
 import pytest
 
-from pyromq.broker import tablefile
-from pyromq.broker.assignment import RequestModes
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consume.assignment import RequestModes
 from pyromq.broker.errors import Refused
-from pyromq.broker.groups import Groups
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.savedtable import Save, Unsaved
-from pyromq.broker.tablefile import Changes, TableFile
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables import tablefile
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.savedtable import Save, Unsaved
+from pyromq.broker.tables.tablefile import Changes, TableFile
+from pyromq.broker.tables.topics import Topics
 from pyromq.configfile import write_config
-from pyromq.protocol.bodies import (
-    Body,
-    ConsumerOffsetTable,
-    DataVersion,
-    MessageRequestModeTable,
-    SetMessageRequestMode,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfig,
-    TopicConfigTable,
-)
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
+from pyromq.protocol.bodies.queues import MessageRequestModeTable, SetMessageRequestMode
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.lenient import dumps
 from tests.unit.broker.clock import FakeClock
 

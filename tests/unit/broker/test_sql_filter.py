@@ -6,10 +6,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pyromq.broker.sqlfilter import SqlSyntaxError, compile_sql
-from pyromq.broker.sqlfilter.errors import EvaluationError
-from pyromq.broker.sqlfilter.grammar import MAX_COST, MAX_DEPTH, SEARCH_COST, compile_value
-from pyromq.broker.sqlfilter.lexer import MAX_LENGTH
+from pyromq.broker.filter.sql import SqlSyntaxError, compile_sql
+from pyromq.broker.filter.sql.errors import EvaluationError
+from pyromq.broker.filter.sql.grammar import MAX_COST, MAX_DEPTH, SEARCH_COST, compile_value
+from pyromq.broker.filter.sql.lexer import MAX_LENGTH
 from tests.unit.broker.sqlgolden import GOLDEN, MESSAGES
 from tests.unit.broker.sqloracle import OracleError, Tree, expressions, messages, truth
 

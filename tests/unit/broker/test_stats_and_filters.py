@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.admin.stats import SAMPLE_INTERVAL_MS, UNUSED_AFTER_MS, BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.filters import Filters, parse_tags
-from pyromq.broker.stats import SAMPLE_INTERVAL_MS, UNUSED_AFTER_MS, BrokerStats, Stat
-from pyromq.config import ConfigError, NotReloadableError, UnknownKeyError
-from pyromq.protocol.tags import tags_code
-from pyromq.store import BrokerRole, FlushDiskType
+from pyromq.broker.filter.filters import Filters, parse_tags
+from pyromq.protocol.records.tags import tags_code
+from pyromq.settings.declaration import ConfigError, NotReloadableError, UnknownKeyError
+from pyromq.store.config import BrokerRole, FlushDiskType
 from tests.unit.broker.clock import FakeClock
 
 

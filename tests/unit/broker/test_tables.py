@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker import perm
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused
-from pyromq.broker.groups import Groups
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
 from pyromq.configfile import write_config
-from pyromq.protocol import names
-from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from pyromq.protocol import names, perm
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError
 from tests.unit.broker.clock import FakeClock
@@ -243,7 +243,7 @@ def test_offsets_committed_during_a_save_are_written_by_the_next(
         assert go_on.wait(30)
         write_config(target, text)
 
-    monkeypatch.setattr("pyromq.broker.tablefile.write_config", slow)
+    monkeypatch.setattr("pyromq.broker.tables.tablefile.write_config", slow)
 
     async def scenario() -> None:
         saving = asyncio.create_task(offsets.save())

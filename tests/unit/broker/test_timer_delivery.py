@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.store import Flag, PutMessage
+from pyromq.store.flags import Flag
+from pyromq.store.log.put import PutMessage
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.waiting import Waiting
 

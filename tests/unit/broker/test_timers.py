@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from pyromq.broker.timers import Timers
-from pyromq.store import DiskFullError
+from pyromq.broker.periodic import Timers
+from pyromq.store.errors import DiskFullError
 
 
 class Save:

@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.errors import Refused
-from pyromq.broker.halfmessages import HALF, OP
-from pyromq.protocol import sysflag
+from pyromq.broker.transaction.halfmessages import HALF, OP
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import ResumeCheckHalfMessageHeader
+from pyromq.protocol.headers.admin import ResumeCheckHalfMessageHeader
 from pyromq.protocol.properties import decode_properties, encode_properties
-from pyromq.protocol.record import peek_record
-from pyromq.store import BrokerRole, Dispatch, PutMessage, PutResult
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.record import peek_record
+from pyromq.store.config import BrokerRole
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.log.put import PutMessage, PutResult
 from tests.unit.broker.transacting import GROUP, Bench
 
 COMMIT, ROLLBACK, UNKNOWN = sysflag.COMMIT, sysflag.ROLLBACK, 0
@@ -315,7 +317,7 @@ def test_a_message_may_ask_for_more_time(tmp_path: Path, seconds: str, first_che
 
 
 def test_work_comes_in_slices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.broker.checkback.SLICE", 10)
+    monkeypatch.setattr("pyromq.broker.transaction.checkback.SLICE", 10)
     with Bench(tmp_path) as bench:
         for number in range(25):
             bench.prepare(f"u{number}")

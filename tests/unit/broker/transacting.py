@@ -6,27 +6,30 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from pyromq.broker.checkback import CheckBack
-from pyromq.broker.clients import Client, Producers
+from pyromq.broker.admin.stats import BrokerStats
+from pyromq.broker.cluster.clients import Client, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
-from pyromq.broker.halfmessages import DISCARDED, HALF, OP, HalfMessages
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.send import Sender
-from pyromq.broker.stats import BrokerStats
-from pyromq.broker.topics import Topics
-from pyromq.broker.transactions import Transactions
-from pyromq.protocol import sysflag
+from pyromq.broker.send.sender import Sender
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
+from pyromq.broker.transaction.checkback import CheckBack
+from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, OP, HalfMessages
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CheckTransactionStateHeader, EndTransactionHeader, SendMessageHeader
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.ids import UniqueIdGenerator
+from pyromq.protocol.handles.ids import UniqueIdGenerator
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageHeader
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
-from pyromq.protocol.record import decode_record
-from pyromq.remoting import Connection
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, PutResult
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import decode_record
+from pyromq.remoting.connection import Connection
+from pyromq.store.config import FlushDiskType
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.messagestore import MessageStore
 from tests.unit.broker.clock import FakeClock
 
 GROUP = "orders-service"

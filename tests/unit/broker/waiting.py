@@ -6,18 +6,20 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay import DelayDelivery
-from pyromq.broker.delayoffsets import DelayOffsets
+from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.delay.levels import DelayDelivery
+from pyromq.broker.delay.postpone import MARKS, Postpone
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.delay.timercounts import TimerCounts
 from pyromq.broker.durability import Durability
-from pyromq.broker.postpone import MARKS, Postpone
-from pyromq.broker.tail import LogPosition, Tail
-from pyromq.broker.timer import TimerDelivery
-from pyromq.broker.timermetrics import TimerCounts
+from pyromq.broker.tables.tail import LogPosition, Tail
 from pyromq.protocol import names
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, PutResult, PutStatus, StoreConfig
-from pyromq.store.timerfiles import TimerFiles
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.timer.files import TimerFiles
 from tests.unit.broker.clock import FakeClock
 
 LEVELS = "1s 5s 10s"

@@ -8,9 +8,9 @@ import typer
 from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench import app
 from pyromq.cli.bench.figures import Figures, Latencies
-from pyromq.cli.bench.running import Making, credentials
+from pyromq.cli.bench.run import Making, credentials
 from pyromq.cli.bench.transactions import Dice
-from pyromq.client.results import LocalTransactionState
+from pyromq.client.producer.results import LocalTransactionState
 from pyromq.protocol.message import Message, ReceivedMessage
 
 # The options of benchmark/producer.sh, batchproducer.sh, consumer.sh and tproducer.sh.

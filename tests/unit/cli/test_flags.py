@@ -7,8 +7,8 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from pyromq.cli.flags import settings_command
-from pyromq.config import Secret, Settings, option, settings
+from pyromq.cli.servers.flags import settings_command
+from pyromq.settings.declaration import Secret, Settings, option, settings
 
 
 @settings

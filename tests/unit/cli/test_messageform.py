@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.cli.inputs import MAX_BODY, messages_of
-from pyromq.cli.inputs import Format as InputFormat
-from pyromq.cli.messageform import MessageForm, read_form, read_forms
-from pyromq.cli.writing import FolderWriter, Format, Writer
+from pyromq.cli.messages.form import MessageForm, read_form, read_forms
+from pyromq.cli.messages.inputs import MAX_BODY, messages_of
+from pyromq.cli.messages.inputs import Format as InputFormat
+from pyromq.cli.messages.writer import FolderWriter, Format, Writer
 from pyromq.client.errors import ClientError
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import Message, ReceivedMessage

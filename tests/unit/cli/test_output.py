@@ -23,7 +23,8 @@ from pyromq.cli.output import (
 )
 from pyromq.cli.plaintext import one_line, printable
 from pyromq.cli.times import millis_of
-from pyromq.protocol.bodies import ConsumeType, TopicRouteData
+from pyromq.protocol.bodies.enums import ConsumeType
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.message import MessageQueue
 
 

@@ -12,20 +12,20 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from pyromq.cli.output import show
-from pyromq.cli.pipeline import app
-from pyromq.cli.pipelineview import board, duration, letters_view, size
+from pyromq.cli.pipeline.command import app
+from pyromq.cli.pipeline.view import board, duration, letters_view, size
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.spark.offsets import Offset
-from pyromq.spark.pipeline import position
-from pyromq.spark.pipeline.losses import note_losses
-from pyromq.spark.pipeline.plan import Plan
-from pyromq.spark.pipeline.position import QueueLag
-from pyromq.spark.pipeline.progress import Progress, Totals
-from pyromq.spark.pipeline.state import State
-from pyromq.spark.pipeline.tables import TableSize
-from pyromq.spark.pipeline.yamlfile import load
+from pyromq.spark.pipeline.definition.plan import Plan
+from pyromq.spark.pipeline.definition.yamlfile import load
+from pyromq.spark.pipeline.run.losses import note_losses
+from pyromq.spark.pipeline.run.progress import Progress, Totals
+from pyromq.spark.pipeline.state import position
+from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.pipeline.state.position import QueueLag
+from pyromq.spark.pipeline.state.tables import TableSize
 from pyromq.spark.sink.base import Attempt
-from pyromq.spark.sink.parquet import ParquetSink
+from pyromq.spark.sink.table.parquet import ParquetSink
+from pyromq.spark.source.offsets import Offset
 
 
 def run(*arguments: str | Path) -> Result:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from pyromq.auth.store import AccessStore
+from pyromq.auth.users.store import AccessStore
 from pyromq.broker.config import BrokerConfig
 from pyromq.cli import app
-from pyromq.config import options
+from pyromq.settings.declaration import options
 
 
 def test_a_password_comes_from_a_file_or_standard_input(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import io
 
 from rich.console import Console
 
-from pyromq.cli.top.sampling import BrokerLine, GroupLine, Sample, TopicLine
+from pyromq.cli.top.sample import BrokerLine, GroupLine, Sample, TopicLine
 from pyromq.cli.top.screen import screen
 
 

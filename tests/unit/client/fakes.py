@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Coroutine
 from itertools import count
 from typing import Any, TypeVar
 
-from pyromq.client.producer import Producer
-from pyromq.protocol.bodies import BrokerData, QueueData, TopicRouteData
+from pyromq.client.producer.producer import Producer
+from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader, SendMessageResponseHeader, SendMessageV2Header
-from pyromq.protocol.ids import offset_message_id
-from pyromq.remoting import ConnectError
+from pyromq.protocol.handles.ids import offset_message_id
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
+from pyromq.remoting.errors import ConnectError
 
 T = TypeVar("T")
 

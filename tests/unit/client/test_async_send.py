@@ -8,21 +8,21 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.accumulator import split_result
-from pyromq.client.backpressure import BackPressure, Permits
 from pyromq.client.errors import BrokerError, ClientError, TooManyRequestsError, TransportError
-from pyromq.client.faults import FaultRecord
 from pyromq.client.pool import BoundedPool, PoolFull
-from pyromq.client.producer import Producer
-from pyromq.client.results import SendResult, SendStatus
-from pyromq.client.selectors import by_hash
-from pyromq.protocol.batch import iter_batch
+from pyromq.client.producer.accumulator import split_result
+from pyromq.client.producer.backpressure import BackPressure, Permits
+from pyromq.client.producer.faults import FaultRecord
+from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.results import SendResult, SendStatus
+from pyromq.client.producer.selectors import by_hash
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import decode_properties
-from pyromq.remoting import CallTimeout, ConnectError, ConnectionLost, SendError, TooManyRequests
+from pyromq.protocol.records.batch import iter_batch
+from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost, SendError, TooManyRequests
 from tests.unit.client.fakes import FakeCluster, ManualClock, asyncio_test, settle
 
 RUNNING = {"namesrv": "x"}

@@ -11,7 +11,7 @@ import pytest
 import pyromq
 from pyromq.client.blocking import loop as background
 from pyromq.client.errors import ClientError, ForkedError, ServiceStateError, TooManyRequestsError
-from pyromq.client.results import LocalTransactionState, SendResult, SendStatus
+from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import Message, MessageQueue

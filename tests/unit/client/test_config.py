@@ -7,20 +7,20 @@ from typing import Any
 import pytest
 
 from pyromq.client.config import RETRYABLE_CODES, ClientConfig, ProducerConfig
-from pyromq.client.consumer.pull import PullConsumer
-from pyromq.client.consumer.push import PushConsumer
-from pyromq.client.decoration import request_hooks
+from pyromq.client.consumer.pull.consumer import PullConsumer
+from pyromq.client.consumer.push.consumer import PushConsumer
 from pyromq.client.errors import ClientError
-from pyromq.client.faults import CLASSIC_TABLE
-from pyromq.client.identity import client_id, instance_name, local_ip
-from pyromq.client.lookup import lookup_url, parse_addresses
-from pyromq.client.producer import Producer
+from pyromq.client.instance.decoration import request_hooks
+from pyromq.client.instance.identity import client_id, instance_name, local_ip
+from pyromq.client.instance.lookup import lookup_url, parse_addresses
+from pyromq.client.producer.faults import CLASSIC_TABLE
+from pyromq.client.producer.producer import Producer
 from pyromq.client.state import ServiceState
 from pyromq.protocol.command import Command, Serialization
-from pyromq.protocol.compression import CompressionType
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.headers import GetMaxOffsetHeader
-from pyromq.protocol.language import Language
+from pyromq.protocol.headers.consume import GetMaxOffsetHeader
+from pyromq.protocol.records.compression import CompressionType
+from pyromq.protocol.release import Language
 from tests.unit.client.fakes import asyncio_test
 
 

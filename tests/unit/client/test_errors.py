@@ -14,9 +14,9 @@ from pyromq.client.errors import (
     ServiceStateError,
     TooManyRequestsError,
 )
-from pyromq.client.sending import transport_error
+from pyromq.client.producer.sends import transport_error
 from pyromq.errors import PyroMQError
-from pyromq.remoting import AddressError, CallTimeout, ConnectError, TooManyRequests
+from pyromq.remoting.errors import AddressError, CallTimeout, ConnectError, TooManyRequests
 
 EXAMPLES: list[ClientError] = [
     ClientError("x"),

@@ -7,39 +7,38 @@ from typing import Any, cast
 
 import pytest
 
-from pyromq.client import registry
 from pyromq.client.config import ClientConfig
 from pyromq.client.errors import ClientError, ForkedError, NoRouteError, ServiceStateError
-from pyromq.client.inbound import Inbound
-from pyromq.client.instance import ClientInstance
-from pyromq.client.route_updates import NameServerError
-from pyromq.client.routes import PublishInfo
+from pyromq.client.instance import registry
+from pyromq.client.instance.inbound import Inbound
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.client.instance.route_updates import NameServerError
+from pyromq.client.instance.routes import PublishInfo
 from pyromq.client.state import ServiceState
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.clients import (
     ConsumeDirectlyResult,
     ConsumerData,
     ConsumerList,
     ConsumerRunningInfo,
-    ConsumerStatusBody,
     HeartbeatData,
-    ResetOffsetBody,
     SubscriptionData,
 )
+from pyromq.protocol.bodies.offsets import ConsumerStatusBody, ResetOffsetBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import ConsumeMessageDirectlyHeader, GetConsumerRunningInfoHeader
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.callbacks import (
     CheckTransactionStateHeader,
-    ConsumeMessageDirectlyHeader,
-    GetConsumerRunningInfoHeader,
     GetConsumerStatusFromClientHeader,
-    Header,
     NotifyConsumerIdsChangedHeader,
     ResetConsumerClientOffsetHeader,
-    UnregisterClientHeader,
 )
+from pyromq.protocol.headers.consume import UnregisterClientHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.record import encode_record
-from pyromq.remoting import Address, Connection
+from pyromq.protocol.records.record import encode_record
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
 from tests.unit.client.fakes import FakeCluster, asyncio_test, route_of, settle
 
 
@@ -344,7 +343,7 @@ async def test_heartbeat_targets_and_contents() -> None:
 
 @asyncio_test
 async def test_heartbeat_skips_when_one_is_under_way(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG, "pyromq.client.heartbeat")
+    caplog.set_level(logging.DEBUG, "pyromq.client.instance.heartbeat")
     cluster = FakeCluster("a")
     cluster.add_topic("T")
     instance = make(cluster)

@@ -7,17 +7,14 @@ import pytest
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, TransportError
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    Header,
-    QueryMessageHeader,
-    SearchOffsetByTimestampHeader,
-    UpdateAndCreateTopicHeader,
-    ViewMessageByIdHeader,
-)
-from pyromq.protocol.ids import offset_message_id
+from pyromq.protocol.handles.ids import offset_message_id
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import SearchOffsetByTimestampHeader
+from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.record import encode_record
-from pyromq.remoting import CallTimeout
+from pyromq.protocol.records.record import encode_record
+from pyromq.remoting.errors import CallTimeout
 from tests.unit.client.fakes import WALL, FakeBroker, FakeCluster, asyncio_test
 
 QUEUE = MessageQueue("T", "a", 2)

@@ -8,18 +8,19 @@ from typing import Any
 import pytest
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, RequestTimeout, TooManyRequestsError
-from pyromq.client.inbound import Inbound
-from pyromq.client.producer import Producer
-from pyromq.client.request_reply import create_reply
-from pyromq.client.request_table import MAX_PENDING, RequestTable
-from pyromq.client.selectors import by_hash
+from pyromq.client.instance.inbound import Inbound
+from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.selectors import by_hash
+from pyromq.client.request.reply import create_reply
+from pyromq.client.request.table import MAX_PENDING, RequestTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PushReplyMessageToClientHeader, RecallMessageHeader, SendMessageV2Header
+from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
+from pyromq.protocol.headers.callbacks import PushReplyMessageToClientHeader
+from pyromq.protocol.headers.send import RecallMessageHeader, SendMessageV2Header
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, encode_properties
-from pyromq.protocol.recall import RecallHandle, encode_recall_handle
-from pyromq.remoting import SendError
+from pyromq.remoting.errors import SendError
 from tests.unit.client.fakes import FakeCluster, ManualClock, asyncio_test, settle
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyromq.client.routes import (
+from pyromq.client.instance.routes import (
     INT_MASK,
     NO_ENDPOINT,
     PublishInfo,
@@ -13,8 +13,8 @@ from pyromq.client.routes import (
     static_endpoints,
     subscribe_queues,
 )
-from pyromq.client.topology import Topology
-from pyromq.protocol.bodies import BrokerData, QueueData, TopicQueueMappingInfo, TopicRouteData
+from pyromq.client.instance.topology import Topology
+from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicQueueMappingInfo, TopicRouteData
 from pyromq.protocol.message import MessageQueue
 from tests.unit.client.fakes import route_of
 

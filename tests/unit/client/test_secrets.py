@@ -8,7 +8,7 @@ from pyromq.cli.connection import client_options
 from pyromq.client.config import ClientConfig
 from pyromq.client.environment import environment_options
 from pyromq.client.errors import ClientError
-from pyromq.remoting.signing import Signing
+from pyromq.remoting.hooks import Signing
 
 SECRET = "do-not-show-me"  # noqa: S105 - of a test
 

@@ -19,22 +19,23 @@ from pyromq.client.errors import (
     TransportError,
 )
 from pyromq.client.hooks import ForbiddenCheck, MessageType, SendContext, SendMode
-from pyromq.client.outgoing import prepare
-from pyromq.client.producer import Producer
-from pyromq.client.results import SendStatus
-from pyromq.client.selectors import by_hash
+from pyromq.client.producer.outgoing import prepare
+from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.results import SendStatus
+from pyromq.client.producer.selectors import by_hash
 from pyromq.client.state import ServiceState
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch, iter_batch
-from pyromq.protocol.bodies import HeartbeatData, TopicQueueMappingInfo
+from pyromq.protocol.bodies.clients import HeartbeatData
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.compression import CompressionType, decompress
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.headers import SendMessageHeader, SendMessageV2Header
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import decode_properties
-from pyromq.remoting import CallTimeout, ConnectError, SendError, TooManyRequests
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch, iter_batch
+from pyromq.protocol.records.compression import CompressionType, decompress
+from pyromq.remoting.errors import CallTimeout, ConnectError, SendError, TooManyRequests
 from tests.unit.client.fakes import WALL, FakeCluster, asyncio_test
 
 

@@ -7,18 +7,18 @@ import pytest
 
 from pyromq.client.config import AccessChannel
 from pyromq.client.hooks import MessageType
-from pyromq.client.producer import Producer
-from pyromq.client.results import LocalTransactionState
-from pyromq.client.trace import TraceBean, TraceContext, TraceType, decode, encode, pack
-from pyromq.client.tracing import QUEUE_LIMIT, TraceDispatcher
+from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.results import LocalTransactionState
+from pyromq.client.trace.dispatcher import QUEUE_LIMIT, TraceDispatcher
+from pyromq.client.trace.records import TraceBean, TraceContext, TraceType, decode, encode, pack
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.headers import SendMessageV2Header
+from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
+from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.recall import RecallHandle, encode_recall_handle
-from pyromq.remoting import SendError
+from pyromq.remoting.errors import SendError
 from tests.unit.client.fakes import WALL, FakeCluster, ManualClock, asyncio_test, settle
 from tests.unit.client.test_transaction import Listener, transactional
 

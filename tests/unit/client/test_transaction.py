@@ -8,15 +8,16 @@ import pytest
 
 from pyromq.client.errors import ClientError
 from pyromq.client.hooks import EndTransactionContext
-from pyromq.client.results import LocalTransactionState, SendStatus, TransactionSendResult
-from pyromq.client.transaction import TransactionListener, TransactionProducer
-from pyromq.protocol import sysflag
+from pyromq.client.producer.results import LocalTransactionState, SendStatus, TransactionSendResult
+from pyromq.client.producer.transaction import TransactionListener, TransactionProducer
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CheckTransactionStateHeader, EndTransactionHeader, SendMessageV2Header
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageV2Header
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties
-from pyromq.remoting import SendError
+from pyromq.protocol.records import sysflag
+from pyromq.remoting.errors import SendError
 from tests.unit.client.fakes import FakeCluster, asyncio_test, settle
 
 COMMIT, ROLLBACK, UNKNOWN = LocalTransactionState.COMMIT, LocalTransactionState.ROLLBACK, LocalTransactionState.UNKNOWN

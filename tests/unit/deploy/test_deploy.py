@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.cli import app
-from pyromq.config import options
+from pyromq.settings.declaration import options
 
 ROOT = Path(__file__).resolve().parents[3]
 DEPLOY = ROOT / "deploy"

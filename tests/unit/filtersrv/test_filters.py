@@ -9,7 +9,7 @@ from pyromq.filtersrv.filters import LONGEST_REST, FilterClasses
 from pyromq.filtersrv.frames import FilterMessage, Load
 from pyromq.filtersrv.worker import JailLimits, Worker
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.headers import RegisterMessageFilterClassHeader
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
 from tests.unit.client.fakes import asyncio_test
 
 LIMITS = JailLimits(memory=1, cpu=1.0, wall=1.0)

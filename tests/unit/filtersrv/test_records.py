@@ -3,12 +3,12 @@
 import pytest
 
 from pyromq.filtersrv.records import BATCH_BYTES, BATCH_MESSAGES, batches
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.compression import CompressionType, compress
-from pyromq.protocol.host import Host
 from pyromq.protocol.message import Message, ReceivedMessage
-from pyromq.protocol.record import decode_records, encode_record
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.protocol.records.host import Host
+from pyromq.protocol.records.record import decode_records, encode_record
 
 HOST = Host("10.0.0.1", 10911)
 

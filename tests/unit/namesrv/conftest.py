@@ -8,7 +8,9 @@ import pytest
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.members import Registered, Registration
 from pyromq.namesrv.routes import RouteTable
-from pyromq.protocol.bodies import DataVersion, TopicConfig, TopicQueueMappingInfo
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig
 
 
 @dataclass

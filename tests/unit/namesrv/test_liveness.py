@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.members import BrokerKey, GroupChange
 from pyromq.namesrv.routes import MAX_TIMEOUT, RouteTable
-from pyromq.protocol.bodies import TopicQueueMappingInfo
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo
 from pyromq.protocol.errors import ValidationError
 from tests.unit.namesrv.conftest import Clock, Register, registrar
 

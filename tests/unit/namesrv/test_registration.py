@@ -5,7 +5,8 @@ import pytest
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.members import RIVAL_SECONDS, BrokerKey
 from pyromq.namesrv.routes import MAX_FILTER_SERVERS, RouteTable
-from pyromq.protocol.bodies import DataVersion, QueueData, TopicQueueMappingInfo
+from pyromq.protocol.bodies.route import QueueData, TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
 from tests.unit.namesrv.conftest import Clock, Register, registrar

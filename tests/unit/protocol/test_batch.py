@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import MAX_INNER_BATCH, check_batch, encode_batch, iter_batch, unwrap
 from pyromq.protocol.errors import MessageError, ValidationError
 from pyromq.protocol.message import Host, Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import MAX_INNER_BATCH, check_batch, encode_batch, iter_batch, unwrap
 from tests.unit.protocol.test_properties import property_maps
 
 GOLDEN = bytes.fromhex(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pyromq.protocol.bodies import RegisterBrokerBody
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import loads
 from tests.unit.protocol.test_bodies_golden import DEFLATED, GOLDEN, INFLATED, body_class

@@ -4,10 +4,20 @@ import zlib
 
 import pytest
 
-from pyromq.protocol import bodies
-from pyromq.protocol.bodies import Body, RegisterBrokerBody, TopicConfigTable, body_crc32, decode_as
+from pyromq.protocol.bodies.auth import UserInfo
+from pyromq.protocol.bodies.base import Body, decode_as
+from pyromq.protocol.bodies.enums import RetryPolicyType, TopicFilterType
+from pyromq.protocol.bodies.groups import GroupRetryPolicy
+from pyromq.protocol.bodies.offsets import ResetOffsetBody
+from pyromq.protocol.bodies.pop import BatchAck, ack_bits
+from pyromq.protocol.bodies.registration import RegisterBrokerBody, body_crc32
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo, TopicRouteData
+from pyromq.protocol.bodies.stats import ConsumeStats
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.lenient import dumps
 from pyromq.protocol.message import MessageQueue
+from tests.vocabulary import BODIES
 
 VERSION = '{"counter":7,"stateVersion":0,"timestamp":1700000000000}'
 QUEUE = '{"brokerName":"broker-a","queueId":0,"topic":"TopicTest"}'
@@ -283,10 +293,7 @@ GOLDEN: list[tuple[str, str]] = [
 
 
 def body_class(name: str) -> type[Body]:
-    found = getattr(bodies, name)
-    assert isinstance(found, type)
-    assert issubclass(found, Body)
-    return found
+    return next(each for each in BODIES if each.__name__ == name)
 
 
 @pytest.mark.parametrize(("name", "text"), GOLDEN)
@@ -305,16 +312,16 @@ def test_pretty_and_strict_forms_hold_the_same_values(name: str, text: str) -> N
 
 
 def test_values_arrive_where_they_belong() -> None:
-    route = bodies.TopicRouteData.decode(ROUTE)
+    route = TopicRouteData.decode(ROUTE)
     assert route.broker_datas[0].broker_addrs == {0: "10.0.0.1:10911", 1: "10.0.0.2:10911"}
     assert route.queue_datas[0].write_queue_nums == 4
-    stats = bodies.ConsumeStats.decode(CONSUME_STATS)
+    stats = ConsumeStats.decode(CONSUME_STATS)
     assert stats.offset_table[MessageQueue("TopicTest", "broker-a", 0)].pull_offset == 5
-    assert bodies.GroupRetryPolicy.decode('{"type":"exponential"}').type is bodies.RetryPolicyType.EXPONENTIAL
+    assert GroupRetryPolicy.decode('{"type":"exponential"}').type is RetryPolicyType.EXPONENTIAL
 
 
 def test_strict_route_has_quoted_sorted_keys_and_ascii_only() -> None:
-    route = bodies.TopicRouteData.decode(ROUTE)
+    route = TopicRouteData.decode(ROUTE)
     assert route.encode(strict=True).decode() == ROUTE.replace("{0:", '{"0":').replace(",1:", ',"1":')
     route.broker_datas[0].broker_addrs = {10: "b", 2: "ä\U0001f600"}
     assert b'"brokerAddrs":{"2":"\\u00e4\\ud83d\\ude00","10":"b"}' in route.encode(strict=True)
@@ -323,13 +330,13 @@ def test_strict_route_has_quoted_sorted_keys_and_ascii_only() -> None:
 
 def test_reset_offsets_in_list_form() -> None:
     text = '{"offsetTable":[{"brokerName":"broker-a","offset":5,"queueId":0,"topic":"TopicTest"}]}'
-    reset = bodies.ResetOffsetBody(offset_table={MessageQueue("TopicTest", "broker-a", 0): 5})
+    reset = ResetOffsetBody(offset_table={MessageQueue("TopicTest", "broker-a", 0): 5})
     assert reset.encode_list().decode() == text
-    assert bodies.ResetOffsetBody.decode_list(text) == reset
+    assert ResetOffsetBody.decode_list(text) == reset
 
 
 def test_arrays_as_bodies() -> None:
-    users = decode_as(list[bodies.UserInfo], '[{"username":"u"},{"username":"v"}]')
+    users = decode_as(list[UserInfo], '[{"username":"u"},{"username":"v"}]')
     assert [user.username for user in users] == ["u", "v"]
     assert dumps(users) == b'[{"username":"u"},{"username":"v"}]'
     assert decode_as(list[str], '["broker-a"]') == ["broker-a"]
@@ -354,7 +361,7 @@ def test_compressed_registration() -> None:
     assert zlib.decompress(DEFLATED) == INFLATED
     assert zlib.decompress(registration().encode(compressed=True)) == INFLATED
     for decoded in (RegisterBrokerBody.decode(DEFLATED, compressed=True), RegisterBrokerBody.decode(DEFLATED)):
-        assert decoded.topics.data_version == bodies.DataVersion(counter=7, timestamp=1700000000000)
+        assert decoded.topics.data_version == DataVersion(counter=7, timestamp=1700000000000)
         assert decoded.topics.topic_config_table == registration().topics.topic_config_table
         assert decoded.filter_servers == []
         assert decoded.topics.topic_queue_mapping_info_map == {}
@@ -362,7 +369,7 @@ def test_compressed_registration() -> None:
 
 def test_mapping_section_only_from_version_413_on() -> None:
     body = registration()
-    body.topics.topic_queue_mapping_info_map = {"t": bodies.TopicQueueMappingInfo.decode(MAPPING)}
+    body.topics.topic_queue_mapping_info_map = {"t": TopicQueueMappingInfo.decode(MAPPING)}
     old, new = (zlib.decompress(body.encode(compressed=True, version=version)) for version in (412, 413))
     assert old == INFLATED[:-4]
     assert new == INFLATED[:-4] + b"\0\0\0\1" + len(MAPPING).to_bytes(4, "big") + MAPPING.encode()
@@ -377,12 +384,12 @@ def test_topic_texts_of_older_and_richer_brokers() -> None:
     sized = [len(part).to_bytes(4, "big") + part for part in parts]
     sized.insert(1, b"\0\0\0\2")
     table = RegisterBrokerBody.decode(zlib.compress(b"".join(sized))).topics.topic_config_table
-    assert table["old"] == bodies.TopicConfig(
+    assert table["old"] == TopicConfig(
         topic_name="old",
         read_queue_nums=8,
         write_queue_nums=8,
         perm=7,
-        topic_filter_type=bodies.TopicFilterType.MULTI_TAG,
+        topic_filter_type=TopicFilterType.MULTI_TAG,
     )
     assert table["rich"].attributes == {"message.type": "a b"}
 
@@ -397,6 +404,6 @@ def test_checksum_has_31_bits() -> None:
 
 
 def test_ack_bits() -> None:
-    assert bodies.ack_bits([0, 2, 9]) == b"\x05\x02"
-    ack = bodies.BatchAck.decode('{"b":"BQI=","so":5}')
+    assert ack_bits([0, 2, 9]) == b"\x05\x02"
+    ack = BatchAck.decode('{"b":"BQI=","so":5}')
     assert list(ack.offsets()) == [5, 7, 14]

@@ -9,15 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
-from pyromq.protocol import bodies
-from pyromq.protocol.bodies import Body, RegisterBrokerBody, TopicQueueMappingInfo
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.enums import TopicFilterType
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.route import TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.lenient import dumps
+from tests.vocabulary import BODIES
 
-CLASSES = [
-    shape
-    for name in bodies.__all__
-    if isinstance(shape := getattr(bodies, name), type) and issubclass(shape, Body) and shape is not Body
-]
+CLASSES = [shape for shape in BODIES if shape is not Body]
 T = TypeVar("T", bound=msgspec.Struct)
 TEXT = st.text(max_size=8).filter("$ref".__ne__)  # as the only key of a map it would be a reference
 
@@ -87,28 +88,28 @@ NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc", "Z"]), min_size=1,
 @given(
     topics=st.lists(
         st.builds(
-            bodies.TopicConfig,
+            TopicConfig,
             topic_name=NAMES,
             perm=st.integers(0, 15),
             read_queue_nums=st.integers(0, 2**31 - 1),
             write_queue_nums=st.integers(0, 2**31 - 1),
-            topic_filter_type=st.sampled_from(list(bodies.TopicFilterType)),
+            topic_filter_type=st.sampled_from(list(TopicFilterType)),
             attributes=st.dictionaries(TEXT, TEXT, max_size=2),
         ),
         max_size=3,
         unique_by=lambda topic: topic.topic_name,
     ),
-    version=structs(bodies.DataVersion),
+    version=structs(DataVersion),
     servers=st.lists(TEXT, max_size=2),
     mappings=st.lists(structs(TopicQueueMappingInfo), max_size=2, unique_by=lambda mapping: mapping.topic),
 )
 def test_compressed_registration(
-    topics: list[bodies.TopicConfig],
-    version: bodies.DataVersion,
+    topics: list[TopicConfig],
+    version: DataVersion,
     servers: list[str],
     mappings: list[TopicQueueMappingInfo],
 ) -> None:
-    table = bodies.TopicConfigTable(
+    table = TopicConfigTable(
         data_version=version,
         topic_config_table={topic.topic_name: topic for topic in topics},
         topic_queue_mapping_info_map={mapping.topic: mapping for mapping in mappings},

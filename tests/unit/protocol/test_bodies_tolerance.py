@@ -5,36 +5,19 @@ import zlib
 
 import pytest
 
-from pyromq.protocol import bodies
-from pyromq.protocol.bodies import (
-    BatchAck,
-    Body,
-    ConsumeFromWhere,
-    ConsumerData,
-    ConsumerOffsetTable,
-    ConsumerRunningInfo,
-    ConsumerStatusBody,
-    ConsumeType,
-    DataVersion,
-    DelayOffsetTable,
-    ExpressionType,
-    HeartbeatData,
-    KVTable,
-    MessageModel,
-    QueryAssignmentResponse,
-    RegisterBrokerBody,
-    ResetOffsetBody,
-    SubscriptionData,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfig,
-    TopicConfigTable,
-    TopicRouteData,
-    TopicStatsTable,
-    ack_bits,
-    ack_positions,
-    decode_as,
-)
+from pyromq.protocol.bodies.auth import UserInfo
+from pyromq.protocol.bodies.base import Body, decode_as
+from pyromq.protocol.bodies.clients import ConsumerData, ConsumerRunningInfo, HeartbeatData, SubscriptionData
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, ConsumeType, ExpressionType, MessageModel
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable, ConsumerStatusBody, DelayOffsetTable, ResetOffsetBody
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits, ack_positions
+from pyromq.protocol.bodies.queues import QueryAssignmentResponse
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.route import BrokerData, TopicRouteData
+from pyromq.protocol.bodies.stats import BrokerStatsData, TopicStatsTable
+from pyromq.protocol.bodies.tables import DataVersion, KVTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.message import MessageQueue
 
@@ -57,7 +40,7 @@ def test_route_of_release_4_8() -> None:
 
 def test_blanks_and_unknown_and_missing_members() -> None:
     text = ' {\n "brokerDatas" : [ { "brokerAddrs" : { 0 : "x" }, "later" : [ {} ] } ], "new" : { 1 : 2 } }\n'
-    assert TopicRouteData.decode(text) == TopicRouteData(broker_datas=[bodies.BrokerData(broker_addrs={0: "x"})])
+    assert TopicRouteData.decode(text) == TopicRouteData(broker_datas=[BrokerData(broker_addrs={0: "x"})])
 
 
 def test_null_members_take_the_default() -> None:
@@ -118,7 +101,7 @@ def test_references_in_bodies() -> None:
         f'{{"consumerTable":{{"cid":{{{QUEUE_TEXT}:5}},"two":{{{{"$ref":"$.consumerTable.cid.null"}}:5}}}}}}'
     )
     assert status.consumer_table == {"cid": {QUEUE: 5}, "two": {QUEUE: 5}}
-    stats = bodies.BrokerStatsData.decode('{"statsDay":{"sum":3},"statsHour":{"$ref":"$.statsDay"}}')
+    stats = BrokerStatsData.decode('{"statsDay":{"sum":3},"statsHour":{"$ref":"$.statsDay"}}')
     assert stats.stats_hour.sum == 3
 
 
@@ -143,7 +126,7 @@ def test_acks_with_long_names() -> None:
     )
     short = '{"b":"BQI=","c":"CG","it":4,"pt":3,"q":1,"r":"1","rq":2,"so":5,"t":"T"}'
     assert long.encode().decode() == short
-    assert bodies.BatchAckBody.decode(f'{{"acks":[{long.encode().decode()}]}}').acks == [long]
+    assert BatchAckBody.decode(f'{{"acks":[{long.encode().decode()}]}}').acks == [long]
 
 
 def test_ack_span_is_bounded() -> None:
@@ -160,7 +143,7 @@ def test_ack_span_is_bounded() -> None:
 
 
 def test_passwords_are_not_shown() -> None:
-    assert "geheim" not in repr(bodies.UserInfo(username="u", password="geheim"))  # noqa: S106 - the point of the test
+    assert "geheim" not in repr(UserInfo(username="u", password="geheim"))  # noqa: S106 - the point of the test
 
 
 TOPICS_FILE = """{

@@ -1,38 +1,26 @@
 """Every text and every collection of a request has a bound, and what is beyond it is refused by name."""
 
-import inspect as python
-
 import msgspec
 import pytest
 from msgspec import inspect
 
-from pyromq.protocol import bodies, bounds, headers
-from pyromq.protocol.bodies import (
-    BatchAck,
-    BatchAckBody,
-    ConsumerData,
-    HeartbeatData,
-    LockBatchRequest,
-    ProducerData,
-    SubscriptionData,
-    TopicConfig,
-    TopicConfigList,
-)
+from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
+from pyromq.protocol.bodies.queues import LockBatchRequest
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList
 from pyromq.protocol.bounds import BOUNDS, Bound
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, Serialization
 from pyromq.protocol.errors import ProtocolError, ValidationError
-from pyromq.protocol.headers import Header, UnregisterClientHeader
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import UnregisterClientHeader
 from pyromq.protocol.message import MessageQueue
+from tests.vocabulary import BODIES, HEADERS
 
 REQUEST_HEADERS = sorted(
-    (
-        each
-        for each in vars(headers).values()
-        if python.isclass(each) and issubclass(each, Header) and not each.__name__.endswith("ResponseHeader")
-    ),
-    key=lambda each: each.__name__,
+    (each for each in HEADERS if not each.__name__.endswith("ResponseHeader")), key=lambda each: each.__name__
 )
 
 
@@ -137,9 +125,8 @@ def test_what_is_no_body_stays_an_error_of_the_protocol(body: bytes) -> None:
 
 
 def test_the_checks_are_built_for_every_body() -> None:
-    for each in vars(bodies).values():
-        if python.isclass(each) and issubclass(each, Body):
-            bounds._checker_of(each)
+    for each in BODIES:
+        bounds._checker_of(each)
 
 
 def test_the_page_prints_each_bound() -> None:

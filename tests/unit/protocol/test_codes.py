@@ -2,9 +2,9 @@
 
 import pytest
 
-from pyromq.protocol import versions
+from pyromq.protocol import release
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
-from pyromq.protocol.language import Language, language_from_name, language_from_number
+from pyromq.protocol.release import Language, language_from_name, language_from_number
 
 
 def test_official_names() -> None:
@@ -39,16 +39,16 @@ def test_unknown_language_is_none(name: str) -> None:
 
 
 def test_named_versions_match_the_full_list() -> None:
-    named = {name: value for name, value in vars(versions).items() if name.startswith("V")}
+    named = {name: value for name, value in vars(release).items() if name.startswith("V")}
     assert len(named) == 30
     for name, number in named.items():
-        assert versions.version_name(number) == name
+        assert release.version_name(number) == name
 
 
 def test_version_names_at_the_edges() -> None:
-    assert versions.version_name(versions.CURRENT) == "V5_3_3"
-    assert versions.version_name(0) == "V3_0_0_SNAPSHOT"
-    assert versions.version_name(611) == "V5_9_9"
-    assert versions.version_name(612) == "HIGHER_VERSION"
-    assert versions.version_name(100_000) == "HIGHER_VERSION"
-    assert versions.version_name(-5) == "-5"
+    assert release.version_name(release.CURRENT) == "V5_3_3"
+    assert release.version_name(0) == "V3_0_0_SNAPSHOT"
+    assert release.version_name(611) == "V5_9_9"
+    assert release.version_name(612) == "HIGHER_VERSION"
+    assert release.version_name(100_000) == "HIGHER_VERSION"
+    assert release.version_name(-5) == "-5"

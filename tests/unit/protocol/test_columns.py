@@ -4,11 +4,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyromq.protocol.batch import encode_batch, iter_batch
-from pyromq.protocol.columns import batch_columns, property_columns
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.records.batch import encode_batch, iter_batch
+from pyromq.protocol.records.columns import batch_columns, property_columns
 
 Items = list[tuple[int, bytes, bytes]]
 

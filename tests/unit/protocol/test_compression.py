@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.compression import CompressionType, compress, decompress
 from pyromq.protocol.errors import MessageError
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.compression import CompressionType, compress, decompress
 
 WRITTEN_BY_JAVA = {
     CompressionType.ZLIB: "785eaba8a03d0000401b2ee1",

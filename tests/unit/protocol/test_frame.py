@@ -12,8 +12,8 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import MAX_HEADER, Command, Serialization, encode, encode_head
 from pyromq.protocol.errors import FrameError, HeaderError
 from pyromq.protocol.frame import MAX_FRAME, FrameReader, decode
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader
-from pyromq.protocol.language import Language
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.release import Language
 
 V1 = bytes.fromhex(
     "00000089000000857b22636f6465223a3130352c226578744669656c6473223a7b22746f706963223a22546f70696354657374227d2c22666c6167223a302c22"

@@ -11,16 +11,11 @@ import pytest
 from pyromq.protocol.command import MAX_HEADER, Command, Serialization, encode
 from pyromq.protocol.errors import FrameError, ProtocolError
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
-    Header,
-    PopMessageHeader,
-    PullMessageHeader,
-    PullMessageResponseHeader,
-    SendMessageHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
-)
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.headers.pop import PopMessageHeader
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 
 CASES = 110_000
 LONG_CASES = 3_000_000

@@ -10,32 +10,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol import headers
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.errors import HeaderError
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import InvokeBrokerToResetOffsetHeader
+from pyromq.protocol.headers.base import Header, decode_header, encode_header
+from pyromq.protocol.headers.consume import (
     GetMaxOffsetHeader,
-    Header,
     HeartBeatHeader,
-    NotificationResponseHeader,
     PullMessageHeader,
     PullMessageResponseHeader,
-    RegisterBrokerHeader,
-    SendMessageHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
     UnregisterClientHeader,
-    decode_header,
-    encode_header,
 )
+from pyromq.protocol.headers.namesrv import BrokerHeartbeatHeader, RegisterBrokerHeader
+from pyromq.protocol.headers.pop import NotificationResponseHeader
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
+from tests.vocabulary import HEADERS
 
-ALL_HEADERS = [
-    member
-    for name in headers.__all__
-    if isinstance(member := getattr(headers, name), type) and issubclass(member, Header)
-]
 SHARED = {"Header", "RpcHeader", "TopicHeader"}
 
 # Binary headers cannot tell an empty text from none, so it is tested apart.
@@ -79,7 +71,7 @@ def json_command(ext: object) -> Command:
     return command
 
 
-@pytest.mark.parametrize("cls", ALL_HEADERS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", HEADERS, ids=lambda cls: cls.__name__)
 @settings(max_examples=20, deadline=None)
 @given(data=st.data())
 def test_every_header_round_trips(cls: type[Header], data: st.DataObject) -> None:
@@ -94,14 +86,14 @@ def test_every_header_round_trips(cls: type[Header], data: st.DataObject) -> Non
 
 def test_headers_are_named_after_request_codes() -> None:
     codes = {code.name.replace("_", "").lower() for code in RequestCode}
-    for cls in ALL_HEADERS:
+    for cls in HEADERS:
         if cls.__name__ not in SHARED:
             assert re.sub(r"(Response)?Header$", "", cls.__name__).lower() in codes
 
 
 def test_every_area_is_exported() -> None:
     defined = {cls.__name__ for cls in _subclasses(Header) if cls.__module__.startswith("pyromq.protocol.headers")}
-    assert defined | {"Header"} == {cls.__name__ for cls in ALL_HEADERS}
+    assert defined | {"Header"} == {cls.__name__ for cls in HEADERS}
 
 
 def _subclasses(cls: type[Header]) -> set[type[Header]]:
@@ -223,8 +215,8 @@ def test_names_that_do_not_follow_the_rule() -> None:
     assert UnregisterClientHeader.__struct_encode_fields__[-3] == "clientID"
     assert "proxyFrowardClientId" in PullMessageHeader.__struct_encode_fields__
     assert {"heartbeatTimeoutMillis", "bodyCrc32", "__ZONE_NAME"} < set(RegisterBrokerHeader.__struct_encode_fields__)
-    assert "heartbeatTimeoutMills" in headers.BrokerHeartbeatHeader.__struct_encode_fields__
-    assert "isForce" in headers.InvokeBrokerToResetOffsetHeader.__struct_encode_fields__
+    assert "heartbeatTimeoutMills" in BrokerHeartbeatHeader.__struct_encode_fields__
+    assert "isForce" in InvokeBrokerToResetOffsetHeader.__struct_encode_fields__
 
 
 def test_send_response_is_complete_by_default() -> None:

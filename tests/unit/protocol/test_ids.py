@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.host import Host, pack_host, unpack_host
-from pyromq.protocol.ids import UniqueIdGenerator, offset_message_id, parse_offset_message_id, parse_unique_id
+from pyromq.protocol.handles.ids import UniqueIdGenerator, offset_message_id, parse_offset_message_id, parse_unique_id
+from pyromq.protocol.records.host import Host, pack_host, unpack_host
 
 # An IPv4 address in IPv6 clothes is written as the 4 bytes it is, so it does not come back as it was.
 ips = st.ip_addresses(v=4).map(str) | st.ip_addresses(v=6).map(str).filter(lambda ip: not ip.startswith("::ffff:"))

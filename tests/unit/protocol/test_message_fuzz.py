@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch, iter_batch
-from pyromq.protocol.compression import CompressionType, compress, decompress
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.ids import parse_offset_message_id, parse_unique_id
+from pyromq.protocol.handles.ids import parse_offset_message_id, parse_unique_id
 from pyromq.protocol.message import Host, Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, find_property
-from pyromq.protocol.record import RecordError, check_record, decode_record, decode_records, encode_record
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch, iter_batch
+from pyromq.protocol.records.compression import CompressionType, compress, decompress
+from pyromq.protocol.records.record import RecordError, check_record, decode_record, decode_records, encode_record
 
 CASES = 8_000
 LONG_FACTOR = 25

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.recall import RecallHandle, decode_recall_handle, encode_recall_handle
+from pyromq.protocol.handles.recall import RecallHandle, decode_recall_handle, encode_recall_handle
 
 HANDLE = RecallHandle("TopicTest", "broker-a", 1700000060001, "0A00000910E118B4AAC2000000010000")
 TEXT = "djEgVG9waWNUZXN0IGJyb2tlci1hIDE3MDAwMDAwNjAwMDEgMEEwMDAwMDkxMEUxMThCNEFBQzIwMDAwMDAwMTAwMDA="

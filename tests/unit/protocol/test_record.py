@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.compression import CompressionType, compress
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.host import pack_host
 from pyromq.protocol.message import Host, Message, ReceivedMessage
-from pyromq.protocol.record import (
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.record import (
     MAGIC_V1,
     MAGIC_V2,
     Blank,
@@ -342,7 +342,7 @@ def test_what_came_before_an_error_is_not_lost() -> None:
 
 
 def test_inflated_bodies_of_one_buffer_have_a_common_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.protocol.record.MAX_INFLATED_RECORDS", 250_000)
+    monkeypatch.setattr("pyromq.protocol.records.record.MAX_INFLATED_RECORDS", 250_000)
     record = encode_record(stored(compress(bytes(100_000), CompressionType.ZLIB), sys_flag=CompressionType.ZLIB.flag))
     plain = encode_record(stored(bytes(300_000)))
     assert len(decode_records(plain + record * 2 + plain)) == 4

@@ -10,45 +10,35 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol import headers
-from pyromq.protocol.batch import iter_batch
-from pyromq.protocol.bodies import (
-    Body,
-    CheckClientBody,
-    ClusterInfo,
-    ConsumeFromWhere,
-    ConsumerList,
-    ConsumeType,
-    HeartbeatData,
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerList, HeartbeatData
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, ConsumeType, MessageModel
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.offsets import ResetOffsetBody
+from pyromq.protocol.bodies.queues import (
     LockBatchRequest,
     LockBatchResponse,
-    MessageModel,
     QueryAssignmentRequest,
     QueryAssignmentResponse,
-    RegisterBrokerBody,
-    ResetOffsetBody,
     SetMessageRequestMode,
-    SubscriptionGroupConfig,
-    TopicRouteData,
-    TopicStatsTable,
     UnlockBatchRequest,
 )
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.route import ClusterInfo, TopicRouteData
+from pyromq.protocol.bodies.stats import TopicStatsTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import (
-    GetRouteInfoByTopicHeader,
-    Header,
-    PullMessageHeader,
-    RegisterBrokerHeader,
-    SendMessageHeader,
-    SendMessageResponseHeader,
-    SendMessageV2Header,
-    encode_header,
-)
-from pyromq.protocol.language import Language
+from pyromq.protocol.headers.base import Header, encode_header
+from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
+from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader, RegisterBrokerHeader
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.batch import iter_batch
+from pyromq.protocol.records.record import decode_records
+from pyromq.protocol.release import Language
+from tests.vocabulary import HEADERS
 
 FRAMES: dict[str, str] = json.loads((Path(__file__).parent / "recorded.json").read_text())
 SIGNATURE = {"AccessKey", "Signature", "OnsChannel"}
@@ -81,6 +71,8 @@ ANSWERS: dict[int, type[Body]] = {
 }  # fmt: skip
 
 JAVA, GO, CPP = Language.JAVA, Language.GO, Language.CPP
+
+HEADER_OF = {each.__name__: each for each in HEADERS}
 
 
 def recorded(name: str) -> Command:
@@ -123,8 +115,7 @@ def header_class(name: str) -> type[Header] | None:
         return SendMessageResponseHeader
     words = LIKE.get(request, request).name.split("_")
     suffix = "ResponseHeader" if answer else "Header"
-    found: type[Header] | None = getattr(headers, "".join(word.capitalize() for word in words) + suffix, None)
-    return found
+    return HEADER_OF.get("".join(word.capitalize() for word in words) + suffix)
 
 
 def spelled(value: str) -> str:
@@ -157,7 +148,7 @@ def test_records_in_answers(code: int) -> None:
 
 def test_a_question_about_a_transaction() -> None:
     command = recorded(f"Broker 5.5.0 {RequestCode.CHECK_TRANSACTION_STATE:d}")
-    header = command.header(headers.CheckTransactionStateHeader)
+    header = command.header(CheckTransactionStateHeader)
     (message,) = decode_records(command.body)
     assert message.properties["TRANSACTION_CHECK_TIMES"] == "1"
     assert header.commit_log_offset == message.physical_offset

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.compression import CompressionType, compress
-from pyromq.protocol.host import pack_host
 from pyromq.protocol.message import Host, Message, ReceivedMessage
 from pyromq.protocol.properties import Property
-from pyromq.protocol.record import MIN_SIZE, encode_record, pack_record
-from pyromq.protocol.salvage import salvage_record, salvage_records
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.record import MIN_SIZE, encode_record, pack_record
+from pyromq.protocol.records.salvage import salvage_record, salvage_records
 
 HERE = Host("127.0.0.1", 10911)
 FIRST = 7

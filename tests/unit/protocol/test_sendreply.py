@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers import SendMessageResponseHeader
-from pyromq.protocol.sendreply import SendReplies
+from pyromq.protocol.headers.send import SendMessageResponseHeader
+from pyromq.protocol.headers.sendreply import SendReplies
 
 INTS = st.integers(-(2**31), 2**31 - 1)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

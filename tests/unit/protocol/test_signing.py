@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.errors import SignatureError
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import GetMaxOffsetHeader
-from pyromq.protocol.signing import sign, signed, verify
-from pyromq.protocol.versions import CURRENT, V4_9_3
+from pyromq.protocol.headers.consume import GetMaxOffsetHeader
+from pyromq.protocol.release import CURRENT, V4_9_3
+from pyromq.protocol.signature import sign, signed, verify
 
 KEY = "12345678"
 EXT = {"AccessKey": "rocketmq2", "Zed": "z", "a": "PG", "b": "TopicTest", "topic": "TopicTest"}

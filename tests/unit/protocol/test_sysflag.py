@@ -1,6 +1,6 @@
 """Bits of the system flag."""
 
-from pyromq.protocol import sysflag
+from pyromq.protocol.records import sysflag
 
 
 # P-14

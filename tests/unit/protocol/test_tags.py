@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.tags import hash_index, java_hash, tags_code
+from pyromq.protocol.records.tags import hash_index, java_hash, tags_code
 
 
 @pytest.mark.parametrize(

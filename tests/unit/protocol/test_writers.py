@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.bodies import WriterQueues
+from pyromq.protocol.bodies.offsets import WriterQueues
 from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.handles.writer import MAX_NAME, MAX_NUMBER, PLACE, WRITER, Place, check_writer
 from pyromq.protocol.properties import decode_properties, encode_properties
-from pyromq.protocol.writers import MAX_NAME, MAX_NUMBER, PLACE, WRITER, Place, check_writer
 
 numbers = st.integers(min_value=0, max_value=MAX_NUMBER)
 

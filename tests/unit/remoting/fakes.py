@@ -6,8 +6,10 @@ from typing import Any
 
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.remoting import Address, Connection, Handler, Limits
-from pyromq.remoting.endpoint import Endpoint
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Endpoint, Handler
+from pyromq.remoting.limits import Limits
 
 
 class Clock:

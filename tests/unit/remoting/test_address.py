@@ -2,9 +2,11 @@
 
 import pytest
 
-from pyromq.remoting import Address, AddressError, Limits, Stats
-from pyromq.remoting.address import normal_host, peer_address
-from pyromq.remoting.admission import Admission
+from pyromq.remoting.accept.admission import Admission
+from pyromq.remoting.address import Address, normal_host, peer_address
+from pyromq.remoting.errors import AddressError
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.stats import Stats
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyromq.remoting.admission import TRUST, Admission
+from pyromq.remoting.accept.admission import TRUST, Admission
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.stats import Stats
 

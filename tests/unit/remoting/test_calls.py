@@ -5,8 +5,9 @@ import asyncio
 import pytest
 
 from pyromq.protocol.command import Command
-from pyromq.remoting import CallTimeout, Stats
 from pyromq.remoting.calls import TICK, Calls
+from pyromq.remoting.errors import CallTimeout
+from pyromq.remoting.stats import Stats
 from tests.unit.remoting.fakes import Clock, run
 
 

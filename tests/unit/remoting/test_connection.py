@@ -7,8 +7,12 @@ import pytest
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.versions import V5_3_1
-from pyromq.remoting import Address, Answer, CallTimeout, Connection, ConnectionLost, Limits, SendError, TooManyRequests
+from pyromq.protocol.release import V5_3_1
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer
+from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.limits import Limits
 from tests.unit.remoting.fakes import Rig, run, turn
 
 

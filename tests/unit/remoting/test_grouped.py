@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from pyromq.protocol.command import Command, encode
-from pyromq.remoting import Connection, Deferred, Grouped, Limits
-from pyromq.remoting.grouped import MAX_GROUP
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handler import MAX_GROUP, Deferred, Grouped
+from pyromq.remoting.limits import Limits
 from tests.unit.remoting.fakes import Rig, run
 
 

@@ -7,7 +7,9 @@ import pytest
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.remoting import AddressError, CallTimeout, Client, ConnectError, NameServers, RemotingError
+from pyromq.remoting.client import Client
+from pyromq.remoting.connect.nameservers import NameServers
+from pyromq.remoting.errors import AddressError, CallTimeout, ConnectError, RemotingError
 from tests.unit.remoting.fakes import Clock
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.remoting import Address, ProxyHeaderError
-from pyromq.remoting.proxy import V2_SIGNATURE, ProxyReader
+from pyromq.remoting.accept.proxyheader import V2_SIGNATURE, ProxyReader
+from pyromq.remoting.address import Address
+from pyromq.remoting.errors import ProxyHeaderError
 
 V4 = socket.inet_aton("203.0.113.7") + socket.inet_aton("10.0.0.1") + struct.pack(">HH", 40000, 10911)
 V6 = (

@@ -1,7 +1,9 @@
 """Token buckets: bursts, refill, independence of keys, and the bound on how many there are."""
 
-from pyromq.remoting import Limits, Stats, TokenBuckets
-from pyromq.remoting.admission import Admission
+from pyromq.remoting.accept.admission import Admission
+from pyromq.remoting.accept.rates import TokenBuckets
+from pyromq.remoting.limits import Limits
+from pyromq.remoting.stats import Stats
 
 
 class Clock:

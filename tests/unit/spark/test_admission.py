@@ -1,7 +1,7 @@
 """How much a micro-batch takes. # SP-03"""
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.admission import FIRST_ROWS, Admission, Limits
+from pyromq.spark.source.admission import FIRST_ROWS, Admission, Limits
 
 QUEUE = MessageQueue("t", "a", 0)
 

@@ -7,10 +7,10 @@ from decimal import Decimal
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
-from pyromq.spark.body import BodyReader, field_names
 from pyromq.spark.columns import TIMESTAMP
 from pyromq.spark.errors import BadRecordError, ColumnError
-from pyromq.spark.sourceoptions import BadRecords
+from pyromq.spark.source.options import BadRecords
+from pyromq.spark.task.body import BodyReader, field_names
 
 EVERYTHING = {
     "id": pa.int64(),

@@ -6,10 +6,10 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.spark.log.cutting import SAMPLES, cut
 from pyromq.spark.log.storefiles import Queue
-from pyromq.spark.offsets import Range
-from pyromq.store.offsettime import FILLER_SIZE
+from pyromq.spark.log.stretches import SAMPLES, cut
+from pyromq.spark.source.offsets import Range
+from pyromq.store.queue.offsettime import FILLER_SIZE
 
 Entry = tuple[int, int, int]
 FILLER = (0, FILLER_SIZE, 0)

@@ -9,20 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.compression import CompressionType, compress
-from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.message import Message, ReceivedMessage
-from pyromq.protocol.record import decode_records, encode_record, pack_record
-from pyromq.spark import scalar
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.compression import CompressionType, compress
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import decode_records, encode_record, pack_record
 from pyromq.spark.columns import COLUMNS
-from pyromq.spark.decode import RowSpec, Segment, decode
 from pyromq.spark.errors import ReadError
-from pyromq.spark.layout import walk
 from pyromq.spark.options import read_options
-from pyromq.spark.rows import Shape
-from pyromq.spark.sourceoptions import CorruptRecords, SourceOptions
+from pyromq.spark.source.options import CorruptRecords, SourceOptions
+from pyromq.spark.task import scalar
+from pyromq.spark.task.decode import RowSpec, Segment, decode
+from pyromq.spark.task.layout import walk
+from pyromq.spark.task.rows import Shape
 
 ALL = RowSpec(tuple(COLUMNS))
 HOSTS = st.sampled_from([Host("127.0.0.1", 10911), Host("10.2.3.4", 1), Host("::1", 9), Host("fe80::1:2", 65535)])
@@ -255,8 +255,8 @@ def test_damaged_json_bodies_are_not_looked_into() -> None:
 
 
 def test_bodies_that_are_too_much_for_one_go_come_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.spark.decode.MAX_INFLATED", 1 << 20)
-    monkeypatch.setattr("pyromq.spark.decode.MAX_INFLATED_RECORDS", 3 << 20)
+    monkeypatch.setattr("pyromq.spark.task.decode.MAX_INFLATED", 1 << 20)
+    monkeypatch.setattr("pyromq.spark.task.decode.MAX_INFLATED_RECORDS", 3 << 20)
     body = compress(bytes(1 << 20), CompressionType.ZLIB)
     buffer = b"".join(packed(number, body, CompressionType.ZLIB.flag) for number in range(8))
     shape = Shape(pa.schema([("body", pa.binary())]), RowSpec(("body",)), None)

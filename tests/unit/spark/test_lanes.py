@@ -11,26 +11,27 @@ from hypothesis import strategies as st
 from pyromq.broker.errors import Refused
 from pyromq.broker.writers.table import WriterTable
 from pyromq.client.errors import BrokerError
-from pyromq.protocol.batch import iter_batch
-from pyromq.protocol.bodies import BrokerData, QueueData, TopicRouteData, WriterQueues
+from pyromq.protocol.bodies.offsets import WriterQueues
+from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import MAX_FRAME, FrameReader
-from pyromq.protocol.headers import OpenWriterHeader, OpenWriterResponseHeader, SendMessageV2Header
+from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
+from pyromq.protocol.headers.send import OpenWriterHeader, OpenWriterResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import decode_properties
-from pyromq.protocol.writers import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
+from pyromq.protocol.records.batch import iter_batch
 from pyromq.remoting.errors import CallTimeout, ConnectionLost
+from pyromq.spark.net.target import Target
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import topic as topic_module
 from pyromq.spark.sink.base import Attempt
 from pyromq.spark.sink.lanes import Lanes, NoWritersError, Run, begin_run, check_all_know, continued
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.rows import Outgoing
-from pyromq.spark.sink.sending import FrameSender, RefusedError
-from pyromq.spark.sink.target import Target
+from pyromq.spark.sink.sender import FrameSender, RefusedError
 from pyromq.spark.sink.topic import TopicSink
-from pyromq.spark.wire import Wire
 
 TOPIC, NAME = "orders", "query/topic"
 QUEUES = [MessageQueue(TOPIC, "a", 0), MessageQueue(TOPIC, "a", 1), MessageQueue(TOPIC, "b", 0)]

@@ -12,8 +12,8 @@ from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogPartition, LogReader
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.options import read_options
-from pyromq.spark.rows import Shape
-from pyromq.store import MessageStore
+from pyromq.spark.task.rows import Shape
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import Clock, log_file, open_store, put
 
 NAMES = ("topic", "queueId", "queueOffset", "body", "tags", "storeTimestamp", "commitLogOffset")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError
-from pyromq.spark.offsets import Offset, Range, advanced, capped, flatten, losses, nest, ranges, share, standing
+from pyromq.spark.source.offsets import Offset, Range, advanced, capped, flatten, losses, nest, ranges, share, standing
 
 A0, A1, B0 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1), MessageQueue("t", "b", 0)
 QUEUES = st.builds(MessageQueue, st.sampled_from(["t", "u"]), st.sampled_from(["a", "b"]), st.integers(0, 11))

@@ -7,7 +7,7 @@ import pytest
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
-from pyromq.spark.sourceoptions import DataLoss, SourceOptions, duration, instant
+from pyromq.spark.source.options import DataLoss, SourceOptions, duration, instant
 
 BASE = {"nameserver": "10.0.0.1:9876;10.0.0.2:9876", "topic": "orders"}
 

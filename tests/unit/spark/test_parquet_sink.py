@@ -8,11 +8,11 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from pyromq.spark.sink import layout, manifest
 from pyromq.spark.sink.base import Attempt, SinkError
-from pyromq.spark.sink.compaction import compact
-from pyromq.spark.sink.manifest import Manifests
-from pyromq.spark.sink.parquet import ParquetSink, check_columns
+from pyromq.spark.sink.table import layout, manifest
+from pyromq.spark.sink.table.compaction import compact
+from pyromq.spark.sink.table.manifest import Manifests
+from pyromq.spark.sink.table.parquet import ParquetSink, check_columns
 
 QUERY = "0b6c3d3e-query"
 

@@ -6,9 +6,9 @@ from pyromq.client.errors import BrokerError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.remoting.errors import ConnectionLost
 from pyromq.spark.errors import RouteError
+from pyromq.spark.net.patience import patiently
 from pyromq.spark.options import read_options
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.patience import patiently
 
 
 class Question:

@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.offsets import Offset, Range, losses, ranges
-from pyromq.spark.pipeline.checkpoint import Checkpoint
-from pyromq.spark.pipeline.definition import DefinitionError
-from pyromq.spark.pipeline.faults import explain, is_transient
-from pyromq.spark.pipeline.progress import Totals, read_progress
-from pyromq.spark.pipeline.sdp import export
-from pyromq.spark.pipeline.stages import read_tree
-from pyromq.spark.pipeline.state import BatchReport, State, StateError
-from pyromq.spark.pipeline.yamlfile import loads
+from pyromq.spark.pipeline.definition.definition import DefinitionError
+from pyromq.spark.pipeline.definition.sdp import export
+from pyromq.spark.pipeline.definition.yamlfile import loads
+from pyromq.spark.pipeline.run.faults import explain, is_transient
+from pyromq.spark.pipeline.run.progress import Totals, read_progress
+from pyromq.spark.pipeline.run.stages import read_tree
+from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.folder import BatchReport, State, StateError
+from pyromq.spark.source.offsets import Offset, Range, losses, ranges
 from tests.unit.spark.test_pipeline_definition import GOOD
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
@@ -125,7 +125,7 @@ Traceback (most recent call last):
 @pytest.mark.parametrize(
     ("last", "transient"),
     [
-        ("pyromq.spark.sink.sending.SendFailedError: gone", True),
+        ("pyromq.spark.sink.sender.SendFailedError: gone", True),
         ("pyromq.spark.errors.RouteError: no broker", True),
         ("pyromq.spark.errors.DataLossError: messages are gone", False),
         ("pyromq.spark.sink.base.RowError: row 3 has no body", False),

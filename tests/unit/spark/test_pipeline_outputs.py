@@ -11,30 +11,30 @@ from prometheus_client import generate_latest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PullMessageHeader
+from pyromq.protocol.headers.consume import PullMessageHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.record import encode_record
+from pyromq.protocol.records.record import encode_record
 from pyromq.remoting.errors import CallTimeout, ConnectError
-from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import LostRange, RouteError
-from pyromq.spark.offsets import Offset
+from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
-from pyromq.spark.pipeline import survey
-from pyromq.spark.pipeline.losses import loss_table, note_losses, read_losses
-from pyromq.spark.pipeline.metrics import Metrics
-from pyromq.spark.pipeline.outputs import TypeChangeError, check_types, keep_outputs
-from pyromq.spark.pipeline.plan import Plan
-from pyromq.spark.pipeline.position import waiting_seconds
-from pyromq.spark.pipeline.progress import Progress, Totals
-from pyromq.spark.pipeline.state import State, StateError
-from pyromq.spark.pipeline.survey import Survey
-from pyromq.spark.pipeline.tables import TableSize, parquet_size, read_tables
-from pyromq.spark.pipeline.yamlfile import loads
+from pyromq.spark.pipeline.definition.plan import Plan
+from pyromq.spark.pipeline.definition.yamlfile import loads
+from pyromq.spark.pipeline.run import survey
+from pyromq.spark.pipeline.run.losses import loss_table, note_losses, read_losses
+from pyromq.spark.pipeline.run.metrics import Metrics
+from pyromq.spark.pipeline.run.outputs import TypeChangeError, check_types, keep_outputs
+from pyromq.spark.pipeline.run.progress import Progress, Totals
+from pyromq.spark.pipeline.run.survey import Survey
+from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.position import waiting_seconds
+from pyromq.spark.pipeline.state.tables import TableSize, parquet_size, read_tables
 from pyromq.spark.sink.base import Attempt, Sink, SinkError
-from pyromq.spark.sink.delta import DeltaSink
-from pyromq.spark.sink.iceberg import IcebergSink
-from pyromq.spark.sink.parquet import ParquetSink
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.sink.table.delta import DeltaSink
+from pyromq.spark.sink.table.iceberg import IcebergSink
+from pyromq.spark.sink.table.parquet import ParquetSink
+from pyromq.spark.source.offsets import Offset
+from pyromq.spark.source.options import SourceOptions
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 TEXT = """\

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.spark.offsets import Range
-from pyromq.spark.planning import WORTH_A_TASK, plan
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.source.plan import WORTH_A_TASK, plan
 
 
 @st.composite

@@ -4,15 +4,14 @@ from typing import cast
 
 import pytest
 
-from pyromq.protocol.bodies import TopicRouteData
-from pyromq.protocol.bodies.route import BrokerData
+from pyromq.protocol.bodies.route import BrokerData, TopicRouteData
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
-from pyromq.spark.offsets import Range
+from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
-from pyromq.spark.pull import Puller
-from pyromq.spark.sourceoptions import SourceOptions
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.task.pull import Puller
 
 WANTED = Range("t", "a", 0, 10, 30)
 

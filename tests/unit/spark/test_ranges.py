@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.host import Host, pack_host
+from pyromq.protocol.records.host import Host, pack_host
 from pyromq.spark.columns import COLUMNS
-from pyromq.spark.decode import RowSpec
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as module
 from pyromq.spark.log.ranges import batches, covered
 from pyromq.spark.log.storefiles import StoreFiles
-from pyromq.spark.offsets import Range
-from pyromq.spark.rows import Shape
-from pyromq.store import PutMessage
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.task.decode import RowSpec
+from pyromq.spark.task.rows import Shape
 from pyromq.store.config import ENTRY_SIZE
-from pyromq.store.consumequeue import FILLER
+from pyromq.store.log.put import PutMessage
+from pyromq.store.queue.consumequeue import FILLER
 from tests.unit.store.storage import open_store, put
 
 # Every kind of column: one that only looked into the buffer would change with the next window.

@@ -7,8 +7,8 @@ import pytest
 from deltalake import DeltaTable
 
 from pyromq.spark.sink.base import Attempt, Sink
-from pyromq.spark.sink.delta import DeltaSink
-from pyromq.spark.sink.iceberg import IcebergSink
+from pyromq.spark.sink.table.delta import DeltaSink
+from pyromq.spark.sink.table.iceberg import IcebergSink
 
 QUERY = "0b6c3d3e-query"
 WHEN = pa.array([0], pa.timestamp("us", tz="UTC"))

@@ -9,13 +9,13 @@ import pytest
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.errors import ConnectError
-from pyromq.spark.cluster import Cluster
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
-from pyromq.spark.offsets import Offset, Range, losses, ranges
+from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
-from pyromq.spark.sourceoptions import Fallback, SourceOptions
-from pyromq.spark.tracking import Tracker
-from pyromq.spark.waiting import Waiter
+from pyromq.spark.source.offsets import Offset, Range, losses, ranges
+from pyromq.spark.source.options import Fallback, SourceOptions
+from pyromq.spark.source.tracker import Tracker
+from pyromq.spark.source.wait import Waiter
 
 R = TypeVar("R")
 Q0, Q1 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.record import BLANK_SIZE, MAGIC_BLANK, pack_record
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import BLANK_SIZE, MAGIC_BLANK, pack_record
 from pyromq.spark.errors import ReadError
-from pyromq.spark.log import walking
+from pyromq.spark.log import walk
 from pyromq.spark.log.storefiles import LogFile
-from pyromq.spark.log.walking import walk_file
+from pyromq.spark.log.walk import walk_file
 
 HOST = pack_host(Host("127.0.0.1", 1))
 START = 40_960  # where the file begins in the log
@@ -47,8 +47,8 @@ def walked(file: LogFile, begin: int, end: int, *, is_last: bool = False, skip: 
 
 @pytest.fixture(autouse=True)
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walking, "CHUNK", CHUNK)
-    monkeypatch.setattr(walking, "MAX_RECORD", CHUNK)
+    monkeypatch.setattr(walk, "CHUNK", CHUNK)
+    monkeypatch.setattr(walk, "MAX_RECORD", CHUNK)
 
 
 # Such that chunks end with a record, a few bytes into the next one, and anywhere else; one is as large as may be.
@@ -62,8 +62,8 @@ def test_every_record_once(sizes: list[int], ending: str, step: int) -> None:
     blank = (600).to_bytes(4) + MAGIC_BLANK.to_bytes(4, signed=True) + bytes(600 - BLANK_SIZE)
     data = b"".join(records) + {"blank": blank, "nothing": b"", "zeros": bytes(600)}[ending]
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(walking, "CHUNK", CHUNK)
-        patch.setattr(walking, "MAX_RECORD", CHUNK)
+        patch.setattr(walk, "CHUNK", CHUNK)
+        patch.setattr(walk, "MAX_RECORD", CHUNK)
         file, is_last = make_file(Path(folder) / "log", data), ending == "zeros"
         end = START + len(data)
         assert walked(file, START, end, is_last=is_last) == records

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.spark.errors import ReadError
-from pyromq.spark.layout import Longs
 from pyromq.spark.log import windows as module
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.log.windows import Window, windows
+from pyromq.spark.task.layout import Longs
 
 FILE = 20_000
 CONTENT = np.random.default_rng(1).bytes(3 * FILE)

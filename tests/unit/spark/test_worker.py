@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pyromq.spark import worker
+from pyromq.spark.task import worker
 
 
 @pytest.fixture(autouse=True)

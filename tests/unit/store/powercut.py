@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.store.flush import Flusher
+from pyromq.store.log.flush import Flusher
 
 SECTOR = 512
 
@@ -75,7 +75,7 @@ class PowerCut:
 
         patch.setattr(os, "fdatasync", self._sync)
         patch.setattr(os, "fsync", self._sync)
-        patch.setattr("pyromq.store.queuefiles.sync_file_system", lambda _: self._sync_all())
+        patch.setattr("pyromq.store.queue.files.sync_file_system", lambda _: self._sync_all())
         patch.setattr(Path, "unlink", forgetting)
         use_one_thread(patch)
         self._sync_all()  # what there is already was there before

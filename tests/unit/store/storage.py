@@ -4,7 +4,9 @@ import shutil
 from pathlib import Path
 
 from pyromq.protocol.properties import encode_properties
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, PutResult, PutStatus, StoreConfig
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 
 START = 1_700_000_000_000
 

@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.message import Message
-from pyromq.store import DiskFullError, Dispatch, FlushDiskType, MessageStore, PutMessage, PutStatus
-from pyromq.store.consumequeue import ConsumeQueue
-from pyromq.store.index import Index
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.config import FlushDiskType
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.errors import DiskFullError
+from pyromq.store.index.index import Index
+from pyromq.store.log.put import PutMessage, PutStatus
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.consumequeue import ConsumeQueue
 from tests.unit.store.storage import bodies, open_store, put
 
 SYNC = FlushDiskType.SYNC_FLUSH

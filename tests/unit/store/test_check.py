@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import StoreConfig, StoreFormatError, StoreLockedError
-from pyromq.store.check import Report, check_store
+from pyromq.store.config import StoreConfig
+from pyromq.store.errors import StoreFormatError, StoreLockedError
 from pyromq.store.manifest import FILE_NAME
-from pyromq.store.repair import SET_ASIDE, Plan, plan_repair, repair
+from pyromq.store.offline.check import Report, check_store
+from pyromq.store.offline.repair import SET_ASIDE, Plan, plan_repair, repair
 from tests.unit.store.storage import bodies, crash_copy, log_file, open_store, put
 from tests.unit.store.test_damage import check, filled, flip, lose
 

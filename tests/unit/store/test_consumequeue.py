@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.store.config import ENTRY_SIZE, StoreConfig
-from pyromq.store.consumequeue import FILLER, ConsumeQueue
 from pyromq.store.errors import DiskFullError, StoreFormatError
-from pyromq.store.queuefiles import Descriptors
+from pyromq.store.queue.consumequeue import FILLER, ConsumeQueue
+from pyromq.store.queue.files import Descriptors
 
 PER_FILE = 10
 FILE_SIZE = PER_FILE * ENTRY_SIZE
@@ -273,7 +273,7 @@ def test_full_disk_takes_nothing_and_loses_nothing(tmp_path: Path, monkeypatch: 
         raise DiskFullError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pyromq.store.queuefiles.write_at", no_space)
+        patch.setattr("pyromq.store.queue.files.write_at", no_space)
         with pytest.raises(DiskFullError):
             fill(queue, 10_000)
         taken = queue.max_offset

@@ -14,9 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.message import Message
-from pyromq.store import FlushDiskType, MessageStore, PutMessage, StoreConfig
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.powercut import PowerCut
 
 TOPICS = ("T", "%RETRY%g", "other")

@@ -8,10 +8,12 @@ from typing import NamedTuple
 
 import pytest
 
-from pyromq.protocol.record import peek_record
-from pyromq.store import BrokerRole, MessageStore, StoreFormatError
+from pyromq.protocol.records.record import peek_record
+from pyromq.store.config import BrokerRole
+from pyromq.store.errors import StoreFormatError
+from pyromq.store.log.resync import next_record
 from pyromq.store.manifest import FILE_NAME, Manifest
-from pyromq.store.resync import next_record
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import Clock, bodies, crash_copy, log_file, open_store, put
 
 TOPICS = ("orders", "bills")

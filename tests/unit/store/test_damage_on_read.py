@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.salvage import salvage_records
-from pyromq.store import CrcOnRead, GetResult, GetStatus, MessageStore
-from pyromq.store.soundness import SAMPLE
+from pyromq.protocol.records.salvage import salvage_records
+from pyromq.store.log.soundness import SAMPLE, CrcOnRead
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetResult, GetStatus
 from tests.poison import damage, records_with
 from tests.unit.store.storage import open_store, put
 

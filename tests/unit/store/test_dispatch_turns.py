@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import BrokerRole, Dispatch, FlushDiskType, MessageStore
+from pyromq.store.config import BrokerRole, FlushDiskType
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import bodies, open_store, put
 
 SYNC = FlushDiskType.SYNC_FLUSH

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.files import MappedFiles, file_name
-from pyromq.store.mapped import MappedFile
+from pyromq.store.log.mappedfile import MappedFile
+from pyromq.store.log.mappedfiles import MappedFiles, file_name
 
 SIZE = 100
 

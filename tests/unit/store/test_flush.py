@@ -8,7 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import BrokerRole, Dispatch, Flag, FlushDiskType, GetStatus, MessageStore, PutStatus
+from pyromq.store.config import BrokerRole, FlushDiskType
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.flags import Flag
+from pyromq.store.log.put import PutStatus
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetStatus
 from tests.unit.store.storage import Clock, bodies, message, open_store, put, small_config
 
 SYNC = FlushDiskType.SYNC_FLUSH

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol.tags import tags_code
-from pyromq.store import BrokerRole, GetStatus, StoreClosedError, reading
-from pyromq.store.reading import Reader
+from pyromq.protocol.records.tags import tags_code
+from pyromq.store.config import BrokerRole
+from pyromq.store.errors import StoreClosedError
+from pyromq.store.queue import read
+from pyromq.store.queue.read import GetStatus, Reader
 from tests.unit.store.storage import open_store, put
 
 
@@ -134,7 +136,7 @@ def test_a_call_examines_a_bounded_number_of_entries(tmp_path: Path) -> None:
 
 
 def test_however_many_messages_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "MAX_EXAMINED", 30)
+    monkeypatch.setattr(read, "MAX_EXAMINED", 30)
     store = open_store(tmp_path)
     for _ in range(40):
         put(store)

@@ -9,9 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
 from pyromq.protocol.properties import decode_properties, encode_properties
-from pyromq.store import DiskFullError, Dispatch, FlushDiskType, MessageStore, PutMessage, PutResult, PutStatus
+from pyromq.protocol.records import sysflag
+from pyromq.store.config import FlushDiskType
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.errors import DiskFullError
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import bodies, message, open_store
 
 HOST_V6 = bytes(16) + b"\x00\x00\x2a\x9f"

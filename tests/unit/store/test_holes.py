@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.record import pack_blank, pack_record
-from pyromq.store.damage import Damage
-from pyromq.store.files import MappedFiles, file_name
-from pyromq.store.indexfile import IndexFile, Layout
-from pyromq.store.resync import next_record
-from pyromq.store.timerlog import NORMAL, TimerLog, TimerUnit
-from pyromq.store.timerwheel import Slot, TimerWheel
-from pyromq.store.walk import Walker
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import pack_blank, pack_record
+from pyromq.store.index.file import IndexFile, Layout
+from pyromq.store.log.damage import Damage
+from pyromq.store.log.mappedfiles import MappedFiles, file_name
+from pyromq.store.log.resync import next_record
+from pyromq.store.log.walk import Walker
+from pyromq.store.timer.log import NORMAL, TimerLog, TimerUnit
+from pyromq.store.timer.wheel import Slot, TimerWheel
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
 PAGE = 4096

@@ -7,8 +7,8 @@ import pytest
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreFormatError
-from pyromq.store.index import Index, IndexHits
-from pyromq.store.indexfile import ENTRY, HEADER, Layout
+from pyromq.store.index.file import ENTRY, HEADER, Layout
+from pyromq.store.index.index import Index, IndexHits
 
 NOW = 1_700_000_000_000
 FOREVER = 1 << 62
@@ -249,7 +249,7 @@ def test_full_disk_changes_nothing_and_can_be_tried_again(tmp_path: Path, monkey
         raise DiskFullError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pyromq.store.indexfile.write_at", no_space)
+        patch.setattr("pyromq.store.index.file.write_at", no_space)
         index.add("T", "k", "x", 100, NOW)
         with pytest.raises(DiskFullError):
             index.drain()
@@ -279,7 +279,7 @@ def test_a_batch_whose_writing_failed_leaves_the_chains_as_they_were(
         raise DiskFullError("no space left")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pyromq.store.indexfile.write_at", no_space)
+        patch.setattr("pyromq.store.index.file.write_at", no_space)
         index.add("T", "k0", "a b c d", 600, NOW)
         with pytest.raises(DiskFullError):
             index.drain()

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.tags import java_hash
-from pyromq.store.keyhash import MAX_AT_ONCE, KeyHasher, text_hash, text_hashes
+from pyromq.protocol.records.tags import java_hash
+from pyromq.store.index.keyhash import MAX_AT_ONCE, KeyHasher, text_hash, text_hashes
 
 
 def expected(topic: str, key: str) -> int:
@@ -63,7 +63,7 @@ def test_a_full_batch_of_unique_ids() -> None:
 
 
 def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.store.keyhash._MAX_REMEMBERED", 8)
+    monkeypatch.setattr("pyromq.store.index.keyhash._MAX_REMEMBERED", 8)
     hasher = KeyHasher()
     for n in range(100):
         assert hasher.key(f"T{n}", "k") == expected(f"T{n}", "k")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import StoreError, StoreLockedError
+from pyromq.store.errors import StoreError, StoreLockedError
 from pyromq.store.lock import StoreLock
 from tests.unit.store.storage import bodies, open_store, put
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import Boundary
+from pyromq.store.queue.offsettime import Boundary
 from tests.unit.store.storage import START, Clock, bodies, open_store, put
 
 

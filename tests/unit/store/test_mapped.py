@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.store.errors import DiskFullError
-from pyromq.store.mapped import MappedFile
+from pyromq.store.log.mappedfile import MappedFile
 
 PAGE = 4096
 

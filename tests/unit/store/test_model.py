@@ -22,9 +22,13 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.message import Message
-from pyromq.store import Boundary, FlushDiskType, GetStatus, MessageStore, PutMessage, StoreConfig
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.config import FlushDiskType, StoreConfig
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.offsettime import Boundary
+from pyromq.store.queue.read import GetStatus
 from tests.unit.store.powercut import use_one_thread
 from tests.unit.store.storage import START, Clock
 

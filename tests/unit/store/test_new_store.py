@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import FlushDiskType
+from pyromq.store.config import FlushDiskType
 from tests.unit.store.storage import message, open_store
 from tests.unit.syncs import Syncs
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.store.offsettime import FILLER_SIZE, Boundary, offset_by_time
+from pyromq.store.queue.offsettime import FILLER_SIZE, Boundary, offset_by_time
 
 LOWER, UPPER = Boundary.LOWER, Boundary.UPPER
 

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.host import Host, pack_host
-from pyromq.protocol.record import pack_record, peek_record
-from pyromq.store import PutMessage, PutStatus
-from pyromq.store.walk import Walker
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import pack_record, peek_record
+from pyromq.store.log.put import PutMessage, PutStatus
+from pyromq.store.log.walk import Walker
 from tests.unit.store.storage import START, open_store
 
 V4, V6 = pack_host(Host("10.1.2.3", 4567)), pack_host(Host("fe80::1", 4567))

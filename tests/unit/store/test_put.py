@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol import sysflag
-from pyromq.protocol.batch import encode_batch
-from pyromq.protocol.host import Host, pack_host
 from pyromq.protocol.message import Message
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.record import MAGIC_BLANK, decode_record
-from pyromq.protocol.tags import tags_code
-from pyromq.store import BrokerRole, Flag, FlushDiskType, MessageStore, PutMessage, PutResult, PutStatus
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.record import MAGIC_BLANK, decode_record
+from pyromq.protocol.records.tags import tags_code
+from pyromq.store.config import BrokerRole, FlushDiskType
+from pyromq.store.flags import Flag
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import START, Clock, bodies, log_file, message, open_store, put
 
 

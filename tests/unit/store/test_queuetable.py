@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import queuefiles
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreFormatError
-from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.queue import files as queuefiles
+from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.writing import write_at
 
 
@@ -74,7 +74,7 @@ def test_few_files_are_open_at_a_time(tmp_path: Path) -> None:
 
 def test_flush_that_is_not_thorough_waits_for_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[str] = []
-    monkeypatch.setattr("pyromq.store.queuetable.sync_files", synced.extend)
+    monkeypatch.setattr("pyromq.store.queue.table.sync_files", synced.extend)
     queues = make(tmp_path)
     few, many = queues.get_or_create("few", 0), queues.get_or_create("many", 0)
     few.append(0, 0, 100, 0)
@@ -136,7 +136,7 @@ def test_full_disk_while_preparing_keeps_all_to_be_synced(tmp_path: Path, monkey
         with pytest.raises(DiskFullError):
             queues.flush()
     synced: list[str] = []
-    monkeypatch.setattr("pyromq.store.queuetable.sync_files", synced.extend)
+    monkeypatch.setattr("pyromq.store.queue.table.sync_files", synced.extend)
     queues.flush()
     assert len(synced) == 3
 

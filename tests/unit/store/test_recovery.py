@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.store import MessageStore, StoreError, StoreFormatError
+from pyromq.store.errors import StoreError, StoreFormatError
 from pyromq.store.manifest import FILE_NAME, Manifest
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import START, Clock, bodies, crash_copy, log_file, open_store, put, small_config
 
 

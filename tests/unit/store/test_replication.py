@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store import BrokerRole, Dispatch, FlushDiskType, MessageStore, PutStatus, StoreError
+from pyromq.store.config import BrokerRole, FlushDiskType
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.errors import StoreError
+from pyromq.store.log.put import PutStatus
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import START, bodies, crash_copy, log_file, message, open_store, put
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreError
-from pyromq.store.files import MappedFiles
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.index import Index
-from pyromq.store.queuetable import ConsumeQueues
+from pyromq.store.index.index import Index
+from pyromq.store.log.mappedfiles import MappedFiles
+from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.retention import Cleaned, Retention, used_ratio
 
 HOUR = 3_600

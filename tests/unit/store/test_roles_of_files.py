@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.record import check_record
-from pyromq.store import Dispatch
+from pyromq.protocol.records.record import check_record
+from pyromq.store.dispatch import Dispatch
 from tests.unit.store.storage import bodies, open_store, put
 
 ENTRY = struct.Struct(">qiq")

@@ -5,11 +5,11 @@ from struct import pack
 
 import pytest
 
-from pyromq.store import StoreFormatError
-from pyromq.store.timercheck import TimerCheckpoint
-from pyromq.store.timerfiles import TimerFiles
-from pyromq.store.timerlog import DELETE, NORMAL, ROLL, TimerLog, TimerUnit
-from pyromq.store.timerwheel import LENGTH, Slot, TimerWheel
+from pyromq.store.errors import StoreFormatError
+from pyromq.store.timer.checkpoint import TimerCheckpoint
+from pyromq.store.timer.files import TimerFiles
+from pyromq.store.timer.log import DELETE, NORMAL, ROLL, TimerLog, TimerUnit
+from pyromq.store.timer.wheel import LENGTH, Slot, TimerWheel
 
 NOW = 1_700_000_000_000
 LOG_SIZE = 52 * 5 + 16 + 30

@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from pyromq.protocol.batch import encode_batch
 from pyromq.protocol.message import Message
-from pyromq.store import BrokerRole, MessageStore, PutMessage
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.put import PutMessage
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import bodies, crash_copy, message, open_store, put
 
 BODIES = [b"%d" % number + b"x" * 40 for number in range(1, 5)]

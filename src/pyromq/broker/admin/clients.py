@@ -4,32 +4,34 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from pyromq.broker.clients import Client
+from pyromq.broker.cluster.clients import Client
 from pyromq.broker.errors import Refused
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.clients import (
     ConnectionInfo,
     ConsumerConnection,
-    ConsumerStatusBody,
     ProducerConnection,
     ProducerInfo,
     ProducerTable,
 )
+from pyromq.protocol.bodies.offsets import ConsumerStatusBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError, ProtocolError
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.admin import (
     ConsumeMessageDirectlyHeader,
     GetConsumerConnectionListHeader,
     GetConsumerRunningInfoHeader,
-    GetConsumerStatusFromClientHeader,
     GetProducerConnectionListHeader,
-    Header,
     InvokeBrokerToGetConsumerStatusHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.callbacks import GetConsumerStatusFromClientHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
-from pyromq.remoting import CallTimeout, Connection, Handler, RemotingError
+from pyromq.protocol.release import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.errors import CallTimeout, RemotingError
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

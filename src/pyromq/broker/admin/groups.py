@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 
 from pyromq.broker.admin.topics import page
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
-from pyromq.broker.topics import MAX_QUEUES
+from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol import names
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.groups import (
     GroupForbidden,
     GroupSubscription,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
-    TopicList,
 )
+from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteSubscriptiongroupHeader,
     GetAllSubscriptiongroupConfigHeader,
     GetAllSubscriptiongroupConfigResponseHeader,
@@ -25,7 +25,8 @@ from pyromq.protocol.headers import (
     QueryTopicsByConsumerHeader,
     UpdateAndGetGroupForbiddenHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

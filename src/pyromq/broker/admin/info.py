@@ -5,19 +5,25 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyromq.broker.admin.reload import change_settings
 from pyromq.broker.errors import Refused
-from pyromq.broker.reload import change_settings
-from pyromq.config import ConfigError, NotReloadableError
 from pyromq.protocol import javaproperties
-from pyromq.protocol.bodies import ConsumeQueueEntry, ConsumeQueuePage, KVTable
+from pyromq.protocol.bodies.stats import ConsumeQueueEntry, ConsumeQueuePage
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.bounds import SETTINGS, check_size
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetBrokerConfigResponseHeader, QueryConsumeQueueHeader, ViewBrokerStatsDataHeader
-from pyromq.protocol.versions import CURRENT, version_name
-from pyromq.remoting import Connection, Handler
-from pyromq.store import BrokerRole
-from pyromq.store.damage import Stretch
+from pyromq.protocol.headers.admin import (
+    GetBrokerConfigResponseHeader,
+    QueryConsumeQueueHeader,
+    ViewBrokerStatsDataHeader,
+)
+from pyromq.protocol.release import CURRENT, version_name
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.settings.declaration import ConfigError, NotReloadableError
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.damage import Stretch
 from pyromq.store.retention import used_ratio
 
 if TYPE_CHECKING:

@@ -4,35 +4,28 @@ import asyncio
 import time
 from typing import TYPE_CHECKING
 
+from pyromq.broker.admin.stats import Stat
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
-from pyromq.broker.stats import Stat
-from pyromq.protocol.bodies import (
-    Body,
-    ConsumeStats,
-    ConsumeStatsList,
-    ConsumeTimeSpans,
-    CorrectionOffsets,
-    OffsetWrapper,
-    QueueTimeSpan,
-    ResetOffsetBody,
-    TopicConfig,
-)
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
+from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     CloneGroupOffsetHeader,
     GetBrokerConsumeStatsHeader,
     GetConsumeStatsHeader,
     InvokeBrokerToResetOffsetHeader,
     QueryConsumeTimeSpanHeader,
     QueryCorrectionOffsetHeader,
-    ResetConsumerClientOffsetHeader,
 )
-from pyromq.protocol.language import Language
+from pyromq.protocol.headers.callbacks import ResetConsumerClientOffsetHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.versions import V3_0_7_SNAPSHOT
-from pyromq.remoting import Connection, Handler
-from pyromq.store import BrokerRole
+from pyromq.protocol.release import V3_0_7_SNAPSHOT, Language
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.store.config import BrokerRole
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING
 
 from pyromq.broker.errors import Refused
 from pyromq.broker.replication import proof
-from pyromq.protocol.bodies import LogProof
+from pyromq.protocol.bodies.replication import LogProof
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.replication import (
     CompareLogHeader,
     CompareLogResponseHeader,
     ExchangeBrokerHaInfoHeader,
     ExchangeBrokerHaInfoResponseHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

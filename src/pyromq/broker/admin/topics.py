@@ -4,22 +4,17 @@ import asyncio
 import itertools
 from typing import TYPE_CHECKING, TypeVar
 
+from pyromq.broker.admin.stats import Stat
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.stats import Stat
-from pyromq.broker.topics import MAX_QUEUES
+from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol import names
-from pyromq.protocol.bodies import (
-    GroupList,
-    TopicConfig,
-    TopicConfigList,
-    TopicFilterType,
-    TopicList,
-    TopicOffset,
-    TopicStatsTable,
-)
+from pyromq.protocol.bodies.enums import TopicFilterType
+from pyromq.protocol.bodies.groups import GroupList
+from pyromq.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteTopicInBrokerHeader,
     GetAllTopicConfigHeader,
     GetAllTopicConfigResponseHeader,
@@ -29,7 +24,8 @@ from pyromq.protocol.headers import (
     UpdateAndCreateTopicHeader,
 )
 from pyromq.protocol.message import MessageQueue
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -11,32 +11,36 @@ from dataclasses import dataclass
 
 import msgspec
 
+from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.longpoll import PopPark
 from pyromq.broker.pop.order import AckOutcome, OrderedBatches
 from pyromq.broker.pop.revivelog import MAX_MESSAGES, Checkpoint, ReviveLog
-from pyromq.broker.send import refusal
-from pyromq.broker.serving import answer
-from pyromq.broker.stats import BrokerStats, Stat
-from pyromq.broker.topics import Topics
+from pyromq.broker.refusals import answer
+from pyromq.broker.send.sender import refusal
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import BatchAck, BatchAckBody
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.pop import PopHandle, real_topic
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.pop import (
     AckMessageHeader,
     ChangeMessageInvisibletimeHeader,
     ChangeMessageInvisibletimeResponseHeader,
-    Header,
 )
-from pyromq.protocol.popping import PopHandle, real_topic
-from pyromq.remoting import Answer, Connection, Deferred, Grouped, Handler
-from pyromq.store import BrokerRole, MessageStore, PutResult, PutStatus
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer, Handler
+from pyromq.remoting.handler import Deferred, Grouped
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.put import PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.revivelog import Checkpoint, CheckpointKey, ReviveLog
+from pyromq.broker.tables.offsets import ConsumerOffsets
 
 QueueKey = tuple[str, str, int]
 """Topic, group, queue."""

@@ -7,22 +7,24 @@ allows. Apache's broker leaves the second to whoever pops; here it is the broker
 import logging
 from collections.abc import Callable
 
+from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.delay.parked import HOPELESS, copy_of
 from pyromq.broker.errors import Refused
-from pyromq.broker.groups import Groups
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.parked import HOPELESS, copy_of
 from pyromq.broker.pop.revivelog import Checkpoint
-from pyromq.broker.savedtable import Unsaved
-from pyromq.broker.stats import BrokerStats, Stat
-from pyromq.broker.topics import Topics
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.savedtable import Unsaved
+from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.host import pack_host
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
-from pyromq.protocol.record import RecordSummary, peek_record
-from pyromq.store import GetStatus, MessageStore, PutMessage, PutResult
+from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.record import RecordSummary, peek_record
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetStatus
 
 log = logging.getLogger(__name__)
 

@@ -10,9 +10,9 @@ import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
-from pyromq.broker.shares import left
+from pyromq.broker.tables.shares import left
 from pyromq.protocol import names
-from pyromq.store import Dispatch
+from pyromq.store.dispatch import Dispatch
 
 ALL_QUEUES = -1
 RESUMED_PER_STEP = 64

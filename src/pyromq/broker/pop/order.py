@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from pyromq.broker.periodicfile import PeriodicFile
+from pyromq.broker.tables.periodicfile import PeriodicFile
 from pyromq.configfile import read_config
-from pyromq.protocol.bodies import ConsumerOrderTable, OrderInfo
+from pyromq.protocol.bodies.pop import ConsumerOrderTable, OrderInfo
 
 IDLE_MS = 24 * 3_600_000
 MAX_KEYS = 1_000_000

@@ -7,15 +7,15 @@ popped before no longer counts. Ordered pops have no checkpoints; for them the l
 import logging
 from collections.abc import Callable
 
-from pyromq.broker.offsets import ConsumerOffsets
-from pyromq.broker.parked import read_parked
+from pyromq.broker.delay.parked import read_parked
 from pyromq.broker.pop.revivelog import CHECKPOINT, POSITION, Checkpoint, Position, ReviveLog
+from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
-from pyromq.protocol.bodies import ConsumerOffsetTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.properties import Property
-from pyromq.store import MessageStore
-from pyromq.store.walk import LogRecord
+from pyromq.store.log.walk import LogRecord
+from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 

@@ -10,14 +10,15 @@ from collections import deque
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.offsets import ConsumerOffsets
 from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError, TopicUnsavedError
 from pyromq.broker.pop.revivelog import ACK, BATCH_ACK, CHECKPOINT, AckRecord, Checkpoint, CheckpointKey, ReviveLog
+from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.properties import Property, find_property
-from pyromq.protocol.record import peek_record
-from pyromq.store import GetStatus, MessageStore
+from pyromq.protocol.records.record import peek_record
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetStatus
 
 log = logging.getLogger(__name__)
 

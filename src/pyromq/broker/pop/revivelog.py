@@ -14,10 +14,11 @@ from msgspec import UNSET, UnsetType, field
 from pyromq.broker.config import BrokerConfig
 from pyromq.protocol import names
 from pyromq.protocol.bodies.base import Body, Int, Long
-from pyromq.protocol.host import pack_host
-from pyromq.protocol.popping import PopHandle
+from pyromq.protocol.handles.pop import PopHandle
 from pyromq.protocol.properties import Property, encode_properties
-from pyromq.store import MessageStore, PutMessage, PutResult
+from pyromq.protocol.records.host import pack_host
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.messagestore import MessageStore
 
 CHECKPOINT: Final = "ck"
 ACK: Final = "ack"

@@ -3,7 +3,7 @@
 import logging
 from typing import Protocol
 
-from pyromq.protocol.bodies import HAConnectionInfo
+from pyromq.protocol.bodies.replication import HAConnectionInfo
 from pyromq.protocol.errors import FrameError
 
 log = logging.getLogger(__name__)

@@ -14,12 +14,13 @@ from pyromq.broker.replication.follower import Follower
 from pyromq.broker.replication.tickets import Tickets
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.replication.wire import BLOCK_HEAD, Reports
-from pyromq.protocol.bodies import HARuntimeInfo
+from pyromq.protocol.bodies.replication import HARuntimeInfo
 from pyromq.protocol.errors import FrameError
-from pyromq.remoting import Address, ServerTls
-from pyromq.remoting.address import peer_address
-from pyromq.remoting.listening import Listener
-from pyromq.store import Dispatch, MessageStore
+from pyromq.remoting.accept.listener import Listener
+from pyromq.remoting.address import Address, peer_address
+from pyromq.remoting.tls import ServerTls
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 

@@ -16,22 +16,20 @@ from pyromq.broker.replication.slave import MasterLog, Verdict
 from pyromq.broker.replication.verdict import master_address
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
-from pyromq.protocol.bodies import (
-    Body,
-    ConsumerOffsetTable,
-    ConsumerOrderTable,
-    DelayOffsetTable,
-    MessageRequestModeTable,
-    SubscriptionGroupTable,
-    TimerMetrics,
-    TopicConfigTable,
-)
+from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.groups import SubscriptionGroupTable
+from pyromq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
+from pyromq.protocol.bodies.pop import ConsumerOrderTable
+from pyromq.protocol.bodies.queues import MessageRequestModeTable
+from pyromq.protocol.bodies.stats import TimerMetrics
+from pyromq.protocol.bodies.topics import TopicConfigTable
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import Header, UpdateConsumerOffsetHeader
-from pyromq.store import Dispatch
-from pyromq.store.timercheck import TimerCheckpoint
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.consume import UpdateConsumerOffsetHeader
+from pyromq.store.dispatch import Dispatch
+from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -9,7 +9,7 @@ from typing import Final
 from zlib import crc32
 
 from pyromq.broker.replication.follower import Log
-from pyromq.protocol.bodies import LogProof, Stretch
+from pyromq.protocol.bodies.replication import LogProof, Stretch
 
 TAIL: Final = 64 << 10
 SAMPLE: Final = 4 << 10

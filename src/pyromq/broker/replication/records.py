@@ -12,9 +12,9 @@ from struct import Struct
 from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.record import MAGIC_BLANK, RecordError, RecordSummary, check_record
-from pyromq.store.damage import Damage, Stretch
-from pyromq.store.plain import MIN_SIZE, is_plain
+from pyromq.protocol.records.record import MAGIC_BLANK, RecordError, RecordSummary, check_record
+from pyromq.store.log.damage import Damage, Stretch
+from pyromq.store.log.plainrecord import MIN_SIZE, is_plain
 
 log = logging.getLogger(__name__)
 

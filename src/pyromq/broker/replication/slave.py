@@ -15,10 +15,10 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.records import RecordStream, Suspect
 from pyromq.broker.replication.wire import REPORT, Blocks
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import HAClientInfo, HARuntimeInfo
+from pyromq.protocol.bodies.replication import HAClientInfo, HARuntimeInfo
 from pyromq.protocol.errors import FrameError
-from pyromq.remoting import Address
-from pyromq.store import MessageStore
+from pyromq.remoting.address import Address
+from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 

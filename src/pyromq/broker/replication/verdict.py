@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 from pyromq.broker.replication import proof
 from pyromq.broker.replication.slave import Astray, MasterLog, NoVerdict
 from pyromq.errors import PyroMQError
-from pyromq.protocol.bodies import KVTable
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CompareLogHeader, CompareLogResponseHeader, ViewMessageByIdHeader
-from pyromq.remoting import Address
+from pyromq.protocol.headers.query import ViewMessageByIdHeader
+from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResponseHeader
+from pyromq.remoting.address import Address
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -10,7 +10,8 @@ from typing import NamedTuple
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.replication.follower import Follower
 from pyromq.protocol.properties import Property
-from pyromq.store import BrokerRole, PutMessage, PutResult, PutStatus
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 
 Done = Callable[[PutStatus], None]
 

@@ -17,12 +17,13 @@ from pyromq.broker.writers.table import WriterTable
 from pyromq.protocol import names
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.host import pack_host
+from pyromq.protocol.handles.writer import PLACE, WRITER, Place
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.record import decode_record, decode_records
-from pyromq.protocol.writers import PLACE, WRITER, Place
-from pyromq.store import MessageStore, PutMessage, PutResult
-from pyromq.store.walk import LogRecord, Walker
+from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.record import decode_record, decode_records
+from pyromq.store.log.put import PutMessage, PutResult
+from pyromq.store.log.walk import LogRecord, Walker
+from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pyromq.broker.errors import Refused
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.writers import Place
+from pyromq.protocol.handles.writer import Place
 
 MAX_STRETCHES = 16
 """Stretches of a queue in which an attempt's messages lie, as far as they are remembered."""

@@ -7,15 +7,15 @@ import typer
 
 from pyromq.cli.admin.absent import REASONS
 from pyromq.cli.admin.command import Entry
-from pyromq.cli.flags import fail
 from pyromq.cli.lazy import LazyGroup
+from pyromq.cli.servers.flags import fail
 
 SUBJECTS = (
     "pyromq.cli.admin.topics",
     "pyromq.cli.admin.groups",
     "pyromq.cli.admin.offsets",
     "pyromq.cli.admin.messages",
-    "pyromq.cli.admin.dumping",
+    "pyromq.cli.admin.dump",
     "pyromq.cli.admin.probes",
     "pyromq.cli.admin.clients",
     "pyromq.cli.admin.brokers",

@@ -8,8 +8,8 @@ from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import ConsumerGroup, Topic
 from pyromq.cli.output import Lines, Moment, Output, Parts, Record, Rows
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import ConnectionInfo, ConsumerRunningInfo
-from pyromq.protocol.versions import version_name
+from pyromq.protocol.bodies.clients import ConnectionInfo, ConsumerRunningInfo
+from pyromq.protocol.release import version_name
 
 commands = Subject("Clients")
 

@@ -14,9 +14,9 @@ import typer
 
 from pyromq.cli.admin.options import ArgumentsError
 from pyromq.cli.connection import NameServers, client_options
-from pyromq.cli.flags import fail
 from pyromq.cli.lazy import Listing
 from pyromq.cli.output import Output, show
+from pyromq.cli.servers.flags import fail
 from pyromq.errors import PyroMQError
 
 if TYPE_CHECKING:

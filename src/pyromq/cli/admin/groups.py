@@ -12,7 +12,8 @@ from pyromq.cli.admin.options import Broker, Cluster, Group, OnOff, TopicName, W
 from pyromq.cli.admin.topics import parse_attributes
 from pyromq.cli.output import Lines, Output, Parts, Record, Rows
 from pyromq.client.errors import BrokerError
-from pyromq.protocol.bodies import GroupRetryPolicy, MessageRequestMode, SubscriptionGroupConfig
+from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
 from pyromq.protocol.codes import ResponseCode
 
 commands = Subject("Consumer groups")

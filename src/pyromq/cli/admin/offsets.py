@@ -194,7 +194,7 @@ def _all_groups(session: Session) -> Rows:
 
 
 def _short(session: Session, group: str) -> tuple[object, ...]:
-    from pyromq.protocol.versions import version_name  # noqa: PLC0415 - wanted here alone
+    from pyromq.protocol.release import version_name  # noqa: PLC0415 - wanted here alone
 
     count, version, kind, model = 0, "", "", ""
     try:

@@ -9,7 +9,7 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import Broker, Cluster, Interval, one_of
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows
-from pyromq.protocol.bodies import EpochEntryCache, HARuntimeInfo
+from pyromq.protocol.bodies.replication import EpochEntryCache, HARuntimeInfo
 
 commands = Subject("Replication")
 

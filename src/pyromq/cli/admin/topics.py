@@ -68,7 +68,7 @@ def update_topic_list(
     cluster: Cluster = None,
 ) -> Output:
     """Create or change the topics that a file lists."""
-    from pyromq.protocol.bodies import TopicConfig  # noqa: PLC0415 - wanted here alone
+    from pyromq.protocol.bodies.topics import TopicConfig  # noqa: PLC0415 - wanted here alone
 
     configs = read_list(filename, TopicConfig)
     session.admin.create_topics(configs, **one_of(broker, cluster))

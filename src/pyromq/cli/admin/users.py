@@ -10,7 +10,7 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, Where, one_of
 from pyromq.cli.output import Lines, Output, Record, Rows
-from pyromq.protocol.bodies import AclEntry, AclInfo, AclPolicy, UserInfo
+from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
 
 commands = Subject("Users and rules")
 
@@ -93,9 +93,9 @@ def _given(password: str | None, file: Path | None) -> str | None:
 
 
 def _create_in(folder: Path, name: str, secret: str, kind: str | None) -> str:
-    from pyromq.auth.access import User, UserType  # noqa: PLC0415 - --help needs none of it
-    from pyromq.auth.store import AccessStore  # noqa: PLC0415
-    from pyromq.auth.wire import user_type  # noqa: PLC0415
+    from pyromq.auth.requests.wire import user_type  # noqa: PLC0415
+    from pyromq.auth.users.access import User, UserType  # noqa: PLC0415 - --help needs none of it
+    from pyromq.auth.users.store import AccessStore  # noqa: PLC0415
 
     store = AccessStore(folder)
     chosen = user_type(kind) or (UserType.NORMAL if store.access.users else UserType.SUPER)

@@ -5,7 +5,9 @@ Their threads are tasks of one event loop here: `-w 64` keeps 64 sends under way
 
 import typer
 
-from pyromq.cli.bench import consuming, producing, transactions
+from pyromq.cli.bench import consumer as consuming
+from pyromq.cli.bench import producer as producing
+from pyromq.cli.bench import transactions
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 app.command("producer", epilog="Example: pyromq bench producer -w 64 -s 1024 --seconds 30")(producing.producer)

@@ -8,11 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from pyromq.cli.admin.options import OnOff
-from pyromq.cli.bench import running
+from pyromq.cli.bench import run as running
 from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
-from pyromq.client.results import LocalTransactionState
-from pyromq.client.transaction import TransactionProducer
+from pyromq.client.producer.results import LocalTransactionState
+from pyromq.client.producer.transaction import TransactionProducer
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.names import BENCHMARK_TOPIC
 

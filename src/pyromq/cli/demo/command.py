@@ -23,11 +23,11 @@ from pyromq.aio import Admin
 from pyromq.broker.standalone import Standalone
 from pyromq.cli.demo import orders, steps
 from pyromq.cli.demo.orders import BROKEN, ORDERS, REVENUE, Ledger
-from pyromq.cli.flags import fail
 from pyromq.cli.report import Report, bars, lines
+from pyromq.cli.servers.flags import fail
 
 if TYPE_CHECKING:
-    from pyromq.spark.pipeline.progress import Progress as BatchProgress
+    from pyromq.spark.pipeline.run.progress import Progress as BatchProgress
 
 app = typer.Typer()
 

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.live import Live
 
 from pyromq.cli.connection import NameServers, client_options
-from pyromq.cli.flags import fail
 from pyromq.cli.output import console, json_line
-from pyromq.cli.top.sampling import Sample, Sampler
+from pyromq.cli.servers.flags import fail
+from pyromq.cli.top.sample import Sample, Sampler
 from pyromq.cli.top.screen import screen
 from pyromq.client.admin.admin import Admin
 from pyromq.client.errors import ClientError

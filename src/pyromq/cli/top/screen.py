@@ -9,7 +9,7 @@ from rich.text import Text
 
 from pyromq.cli.output import UNKNOWN
 from pyromq.cli.plaintext import one_line, printable
-from pyromq.cli.top.sampling import BrokerLine, GroupLine, Sample, TopicLine
+from pyromq.cli.top.sample import BrokerLine, GroupLine, Sample, TopicLine
 
 FRAME = 10
 """Lines that are no rows: the title, the heads of the tables and the space between them."""

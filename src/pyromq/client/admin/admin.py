@@ -3,7 +3,6 @@
 from types import TracebackType
 from typing import Any, Self
 
-from pyromq.client import registry
 from pyromq.client.admin.brokers import BrokerMethods
 from pyromq.client.admin.deadletters import DeadLetterMethods
 from pyromq.client.admin.groups import GroupMethods
@@ -13,9 +12,10 @@ from pyromq.client.admin.users import UserMethods
 from pyromq.client.clock import Clock
 from pyromq.client.config import ClientConfig
 from pyromq.client.errors import ClientError
-from pyromq.client.instance import ClientInstance
+from pyromq.client.instance import registry
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.client.instance.transport import Transport
 from pyromq.client.state import ServiceState, require
-from pyromq.client.transport import Transport
 
 ADMIN_GROUP = "admin_ext_group"
 TIMEOUT = 5.0

@@ -5,11 +5,15 @@ from collections.abc import Mapping
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.errors import ClientError
 from pyromq.protocol import javaproperties
-from pyromq.protocol.bodies import BrokerStatsData, ClusterInfo, EpochEntryCache, HARuntimeInfo, KVTable
+from pyromq.protocol.bodies.replication import EpochEntryCache, HARuntimeInfo
+from pyromq.protocol.bodies.route import ClusterInfo
+from pyromq.protocol.bodies.stats import BrokerStatsData
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import BodyError
-from pyromq.protocol.headers import ResetMasterFlushOffsetHeader, SetCommitlogReadModeHeader, ViewBrokerStatsDataHeader
+from pyromq.protocol.headers.admin import SetCommitlogReadModeHeader, ViewBrokerStatsDataHeader
+from pyromq.protocol.headers.replication import ResetMasterFlushOffsetHeader
 
 CLEANING_PATIENCE = 6.0
 """Deleting files takes its time."""

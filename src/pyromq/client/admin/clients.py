@@ -7,23 +7,23 @@ from pyromq.client.admin.reach import Target, as_client_errors
 from pyromq.client.admin.topics import TopicMethods
 from pyromq.client.admin.track import MessageTrack, TrackType, judge
 from pyromq.client.errors import BrokerError, ClientError, PartialFailureError
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.clients import (
     ConsumeDirectlyResult,
     ConsumerConnection,
     ConsumerRunningInfo,
-    ConsumerStatusBody,
     ProducerConnection,
     ProducerTable,
 )
+from pyromq.protocol.bodies.offsets import ConsumerStatusBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.admin import (
     ConsumeMessageDirectlyHeader,
     GetConsumerConnectionListHeader,
     GetConsumerRunningInfoHeader,
     GetProducerConnectionListHeader,
     InvokeBrokerToGetConsumerStatusHeader,
 )
-from pyromq.protocol.ids import parse_offset_message_id
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 RELAY_PATIENCE = 3.0

@@ -16,7 +16,7 @@ from pyromq.client.admin.letters import DeadLetter, revived
 from pyromq.client.admin.messages import FOREVER, PAGE, MessageMethods
 from pyromq.client.consumer.subscription import build_subscription
 from pyromq.client.errors import ClientError
-from pyromq.client.producer import Producer
+from pyromq.client.producer.producer import Producer
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP, dlq_topic
 

@@ -5,23 +5,22 @@ from collections.abc import Sequence
 
 from pyromq.client.admin.reach import Reaching, Target
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.protocol.bodies import (
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.groups import (
     GroupForbidden,
     GroupSubscription,
-    MessageRequestMode,
-    SetMessageRequestMode,
-    SubscriptionData,
     SubscriptionGroupConfig,
     SubscriptionGroupList,
     SubscriptionGroupTable,
-    TopicList,
 )
+from pyromq.protocol.bodies.queues import SetMessageRequestMode
+from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteSubscriptiongroupHeader,
     DeleteTopicInBrokerHeader,
-    DeleteTopicInNamesrvHeader,
     GetAllSubscriptiongroupConfigHeader,
     GetAllSubscriptiongroupConfigResponseHeader,
     GetSubscriptiongroupConfigHeader,
@@ -29,6 +28,7 @@ from pyromq.protocol.headers import (
     QueryTopicsByConsumerHeader,
     UpdateAndGetGroupForbiddenHeader,
 )
+from pyromq.protocol.headers.namesrv import DeleteTopicInNamesrvHeader
 from pyromq.protocol.names import check_group, dlq_topic, retry_topic
 
 MAX_PAGES = 10_000

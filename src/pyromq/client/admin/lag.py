@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import OffsetWrapper
+from pyromq.protocol.bodies.stats import OffsetWrapper
 from pyromq.protocol.message import MessageQueue
 
 

@@ -1,15 +1,16 @@
 """Messages: by id, key and place, a stretch of a topic, entries of a consume queue, half messages."""
 
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
-from pyromq.client.consumer.fetching import Fetcher, PullRequest, PullStatus
+from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullStatus
 from pyromq.client.consumer.subscription import build_subscription
 from pyromq.client.errors import ClientError
+from pyromq.client.instance.routes import subscribe_queues
 from pyromq.client.queries import Queries
-from pyromq.client.routes import subscribe_queues
-from pyromq.protocol.bodies import ConsumeQueuePage, SubscriptionData
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.stats import ConsumeQueuePage
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import QueryConsumeQueueHeader, ResumeCheckHalfMessageHeader
-from pyromq.protocol.ids import parse_offset_message_id
+from pyromq.protocol.handles.ids import parse_offset_message_id
+from pyromq.protocol.headers.admin import QueryConsumeQueueHeader, ResumeCheckHalfMessageHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
 

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from pyromq.client.admin.brokers import properties_of, properties_text
 from pyromq.client.admin.reach import Reaching, as_client_errors
 from pyromq.client.errors import BrokerError
-from pyromq.protocol.bodies import KVTable
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     AddWritePermOfBrokerHeader,
     AddWritePermOfBrokerResponseHeader,
     DeleteKvConfigHeader,

@@ -6,28 +6,23 @@ from collections.abc import Iterable, Sequence
 from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.errors import BrokerError
-from pyromq.client.routes import subscribe_queues
-from pyromq.protocol.bodies import (
-    ConsumeStats,
-    ConsumeStatsList,
-    ConsumeTimeSpans,
-    CorrectionOffsets,
-    OffsetWrapper,
-    QueueTimeSpan,
-    ResetOffsetBody,
-)
+from pyromq.client.instance.routes import subscribe_queues
+from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
+from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     CloneGroupOffsetHeader,
     GetBrokerConsumeStatsHeader,
     GetConsumeStatsHeader,
-    GetMaxOffsetHeader,
-    GetMaxOffsetResponseHeader,
     InvokeBrokerToResetOffsetHeader,
-    QueryConsumerOffsetHeader,
-    QueryConsumerOffsetResponseHeader,
     QueryConsumeTimeSpanHeader,
     QueryCorrectionOffsetHeader,
+)
+from pyromq.protocol.headers.consume import (
+    GetMaxOffsetHeader,
+    GetMaxOffsetResponseHeader,
+    QueryConsumerOffsetHeader,
+    QueryConsumerOffsetResponseHeader,
     SearchOffsetByTimestampHeader,
     SearchOffsetByTimestampResponseHeader,
     UpdateConsumerOffsetHeader,

@@ -11,16 +11,16 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError
-from pyromq.client.instance import ClientInstance
-from pyromq.client.routes import MASTER_ID
-from pyromq.client.sending import transport_error
-from pyromq.protocol.bodies import BrokerData, ClusterInfo, TopicRouteData
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.client.instance.routes import MASTER_ID
+from pyromq.client.producer.sends import transport_error
 from pyromq.protocol.bodies.base import Body
+from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import Header
-from pyromq.remoting import RemotingError
+from pyromq.protocol.headers.base import Header
+from pyromq.remoting.errors import RemotingError
 
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)

@@ -8,28 +8,25 @@ from pyromq.client.admin.nameservers import NameServerMethods
 from pyromq.client.admin.reach import Target
 from pyromq.client.clock import sleep
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.protocol.bodies import (
-    GroupList,
-    TopicConfig,
-    TopicConfigList,
-    TopicConfigTable,
-    TopicList,
-    TopicRouteData,
-    TopicStatsTable,
-)
+from pyromq.protocol.bodies.groups import GroupList
+from pyromq.protocol.bodies.route import TopicRouteData
+from pyromq.protocol.bodies.stats import TopicStatsTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.admin import (
     DeleteTopicInBrokerHeader,
-    DeleteTopicInNamesrvHeader,
     GetAllTopicConfigHeader,
     GetAllTopicConfigResponseHeader,
-    GetRouteInfoByTopicHeader,
     GetTopicConfigHeader,
-    GetTopicsByClusterHeader,
     GetTopicStatsInfoHeader,
     QueryTopicConsumeByWhoHeader,
     UpdateAndCreateTopicHeader,
+)
+from pyromq.protocol.headers.namesrv import (
+    DeleteTopicInNamesrvHeader,
+    GetRouteInfoByTopicHeader,
+    GetTopicsByClusterHeader,
 )
 from pyromq.protocol.names import DEFAULT_TOPIC, check_topic
 

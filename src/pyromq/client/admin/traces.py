@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pyromq.client import trace
 from pyromq.client.admin.messages import FOREVER, MessageMethods
-from pyromq.client.trace import TraceContext, TraceType
+from pyromq.client.trace import records as trace
+from pyromq.client.trace.records import TraceContext, TraceType
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import TRACE_TOPIC

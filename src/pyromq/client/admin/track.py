@@ -3,14 +3,9 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pyromq.protocol.bodies import (
-    ConsumerConnection,
-    ConsumeType,
-    ExpressionType,
-    MessageModel,
-    OffsetWrapper,
-    SubscriptionData,
-)
+from pyromq.protocol.bodies.clients import ConsumerConnection, SubscriptionData
+from pyromq.protocol.bodies.enums import ConsumeType, ExpressionType, MessageModel
+from pyromq.protocol.bodies.stats import OffsetWrapper
 from pyromq.protocol.message import ReceivedMessage
 
 

@@ -2,12 +2,12 @@
 
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.errors import BrokerError
-from pyromq.client.routes import MASTER_ID
-from pyromq.protocol.bodies import AclInfo, UserInfo
+from pyromq.client.instance.routes import MASTER_ID
+from pyromq.protocol.bodies.auth import AclInfo, UserInfo
 from pyromq.protocol.bodies.base import decode_as
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.auth import (
     AuthCreateAclHeader,
     AuthCreateUserHeader,
     AuthDeleteAclHeader,
@@ -18,8 +18,8 @@ from pyromq.protocol.headers import (
     AuthListUserHeader,
     AuthUpdateAclHeader,
     AuthUpdateUserHeader,
-    Header,
 )
+from pyromq.protocol.headers.base import Header
 
 
 class UserMethods(Reaching):

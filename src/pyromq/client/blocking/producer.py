@@ -7,20 +7,20 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pyromq.client import tracecontext
 from pyromq.client.blocking import loop as background
 from pyromq.client.blocking.queries import BlockingQueryMethods
 from pyromq.client.config import ProducerConfig
-from pyromq.client.delivery import Callback
-from pyromq.client.dispatch import Choice, Payload
 from pyromq.client.errors import ClientError, ServiceStateError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
-from pyromq.client.producer import Producer as AsyncProducer
-from pyromq.client.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-from pyromq.client.selectors import Selector
+from pyromq.client.producer.callbacks import Callback
+from pyromq.client.producer.dispatch import Choice, Payload
+from pyromq.client.producer.producer import Producer as AsyncProducer
+from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+from pyromq.client.producer.selectors import Selector
+from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
+from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from pyromq.client.state import ServiceState
-from pyromq.client.transaction import Outcome, TransactionListener, judge
-from pyromq.client.transaction import TransactionProducer as AsyncTransactionProducer
+from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
 log = logging.getLogger(__name__)

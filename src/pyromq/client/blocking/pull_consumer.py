@@ -6,12 +6,12 @@ from typing import Any
 from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.damage import DamageHook
-from pyromq.client.consumer.fetching import PullResult
+from pyromq.client.consumer.fetch import PullResult
 from pyromq.client.consumer.hooks import FilterHook
-from pyromq.client.consumer.plain import PLAIN_BATCH
-from pyromq.client.consumer.pull import PullConsumer as AsyncPullConsumer
-from pyromq.client.consumer.pull import TopicListener
-from pyromq.client.consumer.retry import BROKER_DECIDES
+from pyromq.client.consumer.pull.consumer import PullConsumer as AsyncPullConsumer
+from pyromq.client.consumer.pull.consumer import TopicListener
+from pyromq.client.consumer.pull.plain import PLAIN_BATCH
+from pyromq.client.consumer.push.retry import BROKER_DECIDES
 from pyromq.client.errors import ServiceStateError
 from pyromq.client.state import ServiceState
 from pyromq.protocol.message import MessageQueue, ReceivedMessage

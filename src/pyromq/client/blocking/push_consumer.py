@@ -7,10 +7,10 @@ from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.damage import DamageHook
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
-from pyromq.client.consumer.listener import ListenerFunction
-from pyromq.client.consumer.ownership import QueueListener
-from pyromq.client.consumer.push import PushConsumer as AsyncPushConsumer
-from pyromq.client.consumer.retry import BROKER_DECIDES
+from pyromq.client.consumer.push.consumer import PushConsumer as AsyncPushConsumer
+from pyromq.client.consumer.push.listener import ListenerFunction
+from pyromq.client.consumer.push.ownership import QueueListener
+from pyromq.client.consumer.push.retry import BROKER_DECIDES
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 F = TypeVar("F", bound=ListenerFunction)

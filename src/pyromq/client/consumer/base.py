@@ -11,37 +11,38 @@ from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
-from pyromq.client import registry
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.config import ConsumerConfig
 from pyromq.client.consumer.damage import Damage, DamageHook, OnDamaged
-from pyromq.client.consumer.fetching import Fetcher
-from pyromq.client.consumer.filterclass import FilterClass
+from pyromq.client.consumer.fetch import Fetcher
 from pyromq.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets
-from pyromq.client.consumer.retry import Retry
-from pyromq.client.consumer.starting import StartOffsets, consume_time
+from pyromq.client.consumer.push.retry import Retry
+from pyromq.client.consumer.start import StartOffsets, consume_time
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import (
+    FilterClass,
     Subscriptions,
     build_subscription,
     class_subscription,
     is_tag_filter,
 )
 from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
+from pyromq.client.instance import registry
+from pyromq.client.instance.routes import subscribe_queues
+from pyromq.client.instance.schedule import Schedule
+from pyromq.client.instance.transport import Transport
+from pyromq.client.producer.sends import transport_error
 from pyromq.client.queries import Queries, QueryMethods
-from pyromq.client.routes import subscribe_queues
-from pyromq.client.schedule import Schedule
-from pyromq.client.sending import transport_error
 from pyromq.client.state import ServiceState, require
-from pyromq.client.transport import Transport
 from pyromq.protocol import namespace as namespaces
-from pyromq.protocol.bodies import CheckClientBody, ConsumerData, ConsumeType, SubscriptionData
+from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, SubscriptionData
+from pyromq.protocol.bodies.enums import ConsumeType
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import check_consumer_group, check_topic
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 

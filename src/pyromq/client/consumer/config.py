@@ -8,10 +8,10 @@ from typing import Any
 from pyromq.client.config import KIB, MIB, ClientConfig
 from pyromq.client.consumer.allocation import AllocationStrategy, Average
 from pyromq.client.consumer.damage import OnDamaged
-from pyromq.client.consumer.flow import QueueLimits, TopicLimits
 from pyromq.client.consumer.offsets import OffsetStore
+from pyromq.client.consumer.push.flow import QueueLimits, TopicLimits
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from pyromq.client.config import AccessChannel
-from pyromq.client.consumer.listener import ConsumeOutcome, Verdict
+from pyromq.client.consumer.push.listener import ConsumeOutcome, Verdict
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 

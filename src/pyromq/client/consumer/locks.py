@@ -6,16 +6,16 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyromq.client.consumer.offsets import NOT_READABLE, OffsetStore, Read
-from pyromq.client.consumer.process_queue import ProcessQueue
+from pyromq.client.consumer.push.process_queue import ProcessQueue
 from pyromq.client.errors import ClientError
-from pyromq.client.instance import ClientInstance
-from pyromq.protocol.bodies import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import LockBatchMqHeader
+from pyromq.protocol.headers.consume import LockBatchMqHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 

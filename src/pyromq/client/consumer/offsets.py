@@ -12,19 +12,19 @@ from pathlib import Path
 from typing import Protocol
 
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.instance import ClientInstance
+from pyromq.client.instance.instance import ClientInstance
 from pyromq.configfile import DamagedFileError, backup_of, read_config, write_config
-from pyromq.protocol.bodies import ResetOffsetBody
+from pyromq.protocol.bodies.offsets import ResetOffsetBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.consume import (
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
     UpdateConsumerOffsetHeader,
 )
 from pyromq.protocol.message import MessageQueue
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 

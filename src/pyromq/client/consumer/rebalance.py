@@ -11,21 +11,17 @@ from typing import Protocol
 
 from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.allocation import AllocationStrategy
-from pyromq.client.consumer.lastowner import last_owners
+from pyromq.client.consumer.push.lastowner import last_owners
 from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.instance import ClientInstance
-from pyromq.protocol.bodies import (
-    MessageModel,
-    MessageRequestMode,
-    QueryAssignmentRequest,
-    QueryAssignmentResponse,
-)
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.protocol.bodies.enums import MessageModel, MessageRequestMode
+from pyromq.protocol.bodies.queues import QueryAssignmentRequest, QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.message import MessageQueue
-from pyromq.remoting import RemotingError
+from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 

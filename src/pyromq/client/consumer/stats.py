@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from pyromq.client.clock import Clock
-from pyromq.protocol.bodies import ConsumeStatus
+from pyromq.protocol.bodies.clients import ConsumeStatus
 
 SLICE = 10.0
 SLICES = 6

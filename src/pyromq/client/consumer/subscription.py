@@ -1,14 +1,41 @@
 """Subscriptions: expressions as users write them, as brokers get them, and the exact tag check of the client."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
 
-from pyromq.client.consumer.filterclass import FilterClass
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import ExpressionType, SubscriptionData
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.tags import java_hash
+from pyromq.protocol.records.tags import java_hash
 
 ALL = "*"
+MAX_SOURCE: Final = 256 * 1024
+CRC_MASK: Final = 0x7FFFFFFF
+
+
+@dataclass(frozen=True)
+class FilterClass:
+    """Raises ClientError for a name or a text that no filter server would take."""
+
+    name: str
+    source: str
+    body: bytes = field(init=False, repr=False)
+    crc: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier() or self.name.startswith("_"):
+            raise ClientError(f"filter class {self.name!r} is no name of a class")
+        try:
+            body = self.source.encode()
+        except UnicodeEncodeError as error:
+            raise ClientError(f"the source of filter class {self.name} is not valid Unicode: {error}") from error
+        if not 0 < len(body) <= MAX_SOURCE:
+            raise ClientError(f"the source of filter class {self.name} has {len(body)} bytes, not 1 to {MAX_SOURCE}")
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "crc", crc32(body) & CRC_MASK)
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:

@@ -21,7 +21,7 @@ def main() -> None:
     """Arguments: bytes of memory, milliseconds of processor time for each question."""
     memory, cpu_ms = map(int, sys.argv[1:])
     try:
-        from pyromq.filtersrv.jail.asking import Jail  # noqa: PLC0415 - what it needs may not be installed
+        from pyromq.filtersrv.jail.jail import Jail  # noqa: PLC0415 - what it needs may not be installed
 
         for codec in _CODECS:
             codecs.lookup(codec)

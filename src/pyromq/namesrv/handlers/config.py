@@ -2,14 +2,15 @@
 
 from collections.abc import Mapping
 
-from pyromq.config import ConfigError, NotReloadableError
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bounds import SETTINGS, check_size
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import BodyError
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.settings.declaration import ConfigError, NotReloadableError
 
 
 class ConfigHandlers:

@@ -3,17 +3,18 @@
 from collections.abc import Mapping
 
 from pyromq.namesrv.kv import KVConfig
-from pyromq.protocol.bodies import KVTable
+from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     DeleteKvConfigHeader,
     GetKvConfigHeader,
     GetKvConfigResponseHeader,
     GetKvlistByNamespaceHeader,
     PutKvConfigHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 
 class KVHandlers:

@@ -7,11 +7,13 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.kv import ORDER_TOPICS, KVConfig
 from pyromq.namesrv.members import GroupChange, Registration
 from pyromq.namesrv.routes import RouteTable
-from pyromq.protocol.bodies import BrokerMemberGroup, BrokerMemberGroupBody, DataVersion, KVTable, RegisterBrokerBody
+from pyromq.protocol.bodies.registration import RegisterBrokerBody
+from pyromq.protocol.bodies.route import BrokerMemberGroup, BrokerMemberGroupBody
+from pyromq.protocol.bodies.tables import DataVersion, KVTable
 from pyromq.protocol.bounds import check_value
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     BrokerHeartbeatHeader,
     GetBrokerMemberGroupHeader,
     QueryDataVersionHeader,
@@ -20,7 +22,8 @@ from pyromq.protocol.headers import (
     RegisterBrokerResponseHeader,
     UnregisterBrokerHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 
 class RegistrationHandlers:

@@ -5,12 +5,13 @@ from collections.abc import Callable, Mapping
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.kv import ORDER_TOPICS, KVConfig
 from pyromq.namesrv.routes import RouteTable
-from pyromq.protocol.bodies import ClusterInfo
+from pyromq.protocol.bodies.route import ClusterInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetRouteInfoByTopicHeader
-from pyromq.protocol.versions import V4_9_4
-from pyromq.remoting import Connection, Handler
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.release import V4_9_4
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 
 class RouteHandlers:

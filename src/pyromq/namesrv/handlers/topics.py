@@ -5,10 +5,11 @@ from collections.abc import Callable, Mapping
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.routes import RouteTable
 from pyromq.namesrv.topics import UNIT, UNIT_SUBSCRIBED
-from pyromq.protocol.bodies import TopicList, TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
+from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.namesrv import (
     AddWritePermOfBrokerHeader,
     AddWritePermOfBrokerResponseHeader,
     DeleteTopicInNamesrvHeader,
@@ -17,7 +18,8 @@ from pyromq.protocol.headers import (
     WipeWritePermOfBrokerHeader,
     WipeWritePermOfBrokerResponseHeader,
 )
-from pyromq.remoting import Connection, Handler
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
 
 
 class TopicHandlers:

@@ -1,4 +1,4 @@
-"""Consumer groups: their configuration, the table a broker keeps (also `subscriptionGroup.json`), lists of them."""
+"""Consumer groups: their configuration and SQL filters, the tables a broker keeps of both (also as files), lists."""
 
 from typing import ClassVar
 
@@ -6,9 +6,9 @@ from msgspec import field
 
 from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body, Int, Long
-from pyromq.protocol.bodies.dataversion import DataVersion
+from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import ExpressionType, RetryPolicyType
-from pyromq.protocol.bodies.heartbeat import SubscriptionData
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bounds import Bound, ResourceName
 
 
@@ -91,3 +91,29 @@ class GroupSubscription(Body):
     group: str = ""
     subscription_data: SubscriptionData | None = None
     topic: str = ""
+
+
+class BloomFilterData(Body):
+    bit_num: Int = 0
+    bit_pos: list[Int] = field(default_factory=list)
+
+
+class ConsumerFilterData(Body):
+    bloom_filter_data: BloomFilterData | None = None
+    born_time: Long = 0
+    client_version: Long = 0
+    consumer_group: str = ""
+    dead: bool = False
+    dead_time: Long = 0
+    expression: str = ""
+    expression_type: ExpressionType = ExpressionType.SQL92
+    topic: str = ""
+
+
+class TopicFilters(Body):
+    group_filter_data: dict[str, ConsumerFilterData] = field(default_factory=dict)
+    topic: str = ""
+
+
+class ConsumerFilterTable(Body):
+    filter_data_by_topic: dict[str, TopicFilters] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Consume offsets: the broker's tables and files, resets, and what clients report.
+"""Offsets: the broker's tables and files, resets, what clients report, what a writer is told.
 
 Maps keyed by `MessageQueue` are written with the queue object as key. A client's local `offsets.json` has the shape of
 `ResetOffsetBody` in pretty form.
@@ -9,9 +9,18 @@ from typing import Self
 from msgspec import field
 
 from pyromq.protocol.bodies.base import Body, Data, Int, Long, decode_as
-from pyromq.protocol.bodies.dataversion import DataVersion
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.lenient import MAX_INPUT, dumps
 from pyromq.protocol.message import MessageQueue
+
+
+class WriterQueues(Body):
+    """Body of the answer to OPEN_WRITER: offsets of the topic's queues on that broker."""
+
+    ends: dict[int, int] = field(default_factory=dict)
+    """Behind everything that attempts before this one can ever have stored."""
+    origins: dict[int, int] = field(default_factory=dict)
+    """Before everything that any run of the writer has stored."""
 
 
 class ConsumerOffsetTable(Body):

@@ -13,14 +13,14 @@ import msgspec
 from msgspec import field
 
 from pyromq.protocol.bodies.base import Body, Data, decode_as
-from pyromq.protocol.bodies.dataversion import DataVersion
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.route import TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.errors import BodyError
 from pyromq.protocol.lenient import MAX_INPUT, dumps
 from pyromq.protocol.lenient.reader import as_bytes
-from pyromq.protocol.versions import CURRENT
+from pyromq.protocol.release import CURRENT
 
 _ZLIB = b"\x78"  # first byte of a zlib stream with the usual window; no JSON text starts with it
 _FIRST_REGISTER_BODY = 37  # versions below send a bare topic table

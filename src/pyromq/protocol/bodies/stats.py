@@ -3,8 +3,8 @@
 from msgspec import field
 
 from pyromq.protocol.bodies.base import Body, Int, Long
-from pyromq.protocol.bodies.dataversion import DataVersion
-from pyromq.protocol.bodies.heartbeat import SubscriptionData
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.lenient import dumps
 from pyromq.protocol.message import MessageQueue
 

@@ -6,9 +6,9 @@ from msgspec import field
 
 from pyromq.protocol import bounds
 from pyromq.protocol.bodies.base import Body, Int
-from pyromq.protocol.bodies.dataversion import DataVersion
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
+from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bounds import Bound, ResourceName, declared
 
 

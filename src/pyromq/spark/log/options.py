@@ -4,10 +4,10 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pyromq.config import option, settings
+from pyromq.settings.declaration import option, settings
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
-from pyromq.spark.sourceoptions import CorruptRecords, FilterType, SelectionOptions
+from pyromq.spark.source.options import CorruptRecords, FilterType, SelectionOptions
 
 
 class UseQueues(enum.StrEnum):

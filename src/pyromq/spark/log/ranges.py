@@ -10,15 +10,15 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.protocol import namespace
-from pyromq.protocol.tags import tags_code
-from pyromq.spark.decode import Segment
+from pyromq.protocol.records.tags import tags_code
 from pyromq.spark.errors import ReadError
-from pyromq.spark.layout import Longs
 from pyromq.spark.log.storefiles import Queue, StoreFiles
 from pyromq.spark.log.windows import windows
-from pyromq.spark.offsets import Range
-from pyromq.spark.rows import Shape
-from pyromq.store.offsettime import FILLER_SIZE
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.task.decode import Segment
+from pyromq.spark.task.layout import Longs
+from pyromq.spark.task.rows import Shape
+from pyromq.store.queue.offsettime import FILLER_SIZE
 
 ROWS = 4096
 BYTES = 4 << 20

@@ -11,19 +11,19 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyromq.protocol import namespace
-from pyromq.spark import starting
-from pyromq.spark.decode import Segment, topics_of
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as files
-from pyromq.spark.log.cutting import cut
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import StoreFiles, is_hidden, store_paths
 from pyromq.spark.log.storeoffsets import StoreOffsets
-from pyromq.spark.log.walking import walk_file
-from pyromq.spark.offsets import Range
-from pyromq.spark.planning import WORTH_A_TASK
-from pyromq.spark.rows import Shape
-from pyromq.spark.sourceoptions import CorruptRecords
+from pyromq.spark.log.stretches import cut
+from pyromq.spark.log.walk import walk_file
+from pyromq.spark.source import start as starting
+from pyromq.spark.source.offsets import Range
+from pyromq.spark.source.options import CorruptRecords
+from pyromq.spark.source.plan import WORTH_A_TASK
+from pyromq.spark.task.decode import Segment, topics_of
+from pyromq.spark.task.rows import Shape
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from pyromq.protocol import names
 from pyromq.spark.errors import OptionError, ReadError
 from pyromq.store.config import ENTRY_SIZE
-from pyromq.store.offsettime import FILLER_SIZE, Boundary, offset_by_time
+from pyromq.store.queue.offsettime import FILLER_SIZE, Boundary, offset_by_time
 
 ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 STORE_TIME_AT = 56  # behind an IPv4 address of the producer; an IPv6 one moves it

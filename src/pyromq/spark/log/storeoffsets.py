@@ -6,16 +6,16 @@ from typing import TypeVar
 
 import numpy as np
 
-from pyromq.config import options as options_of
 from pyromq.protocol import namespace
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.cluster import Cluster
+from pyromq.settings.declaration import options as options_of
 from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import Queue, StoreFiles
-from pyromq.spark.offsets import Positions, Range
+from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import ConnectionOptions
-from pyromq.spark.sourceoptions import Fallback, SourceOptions
+from pyromq.spark.source.offsets import Positions, Range
+from pyromq.spark.source.options import Fallback, SourceOptions
 
 R = TypeVar("R")
 SAMPLE = 256

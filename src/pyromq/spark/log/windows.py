@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyromq.spark.errors import ReadError
-from pyromq.spark.layout import Longs
 from pyromq.spark.log.storefiles import LogFile, StoreFiles
+from pyromq.spark.task.layout import Longs
 
 SPAN = 64 << 20
 """Bytes of the log, wanted or not, that one window covers at most."""

@@ -10,14 +10,14 @@ from collections.abc import Iterable
 import msgspec
 
 from pyromq.client.errors import BrokerError
-from pyromq.protocol.bodies import WriterQueues
+from pyromq.protocol.bodies.offsets import WriterQueues
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CloseWriterHeader, OpenWriterHeader, OpenWriterResponseHeader
+from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader, OpenWriterResponseHeader
 from pyromq.protocol.message import MessageQueue
+from pyromq.spark.net.target import TIMEOUT, Target
+from pyromq.spark.net.wire import Wire, succeeded
 from pyromq.spark.sink.base import Attempt, SinkError
-from pyromq.spark.sink.target import TIMEOUT, Target
-from pyromq.spark.wire import Wire, succeeded
 
 SAFE = frozenset({ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE})
 """Answers besides success: on this broker's disk, and not on as many others as it was told to wait for."""

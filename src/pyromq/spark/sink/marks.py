@@ -12,9 +12,9 @@ import msgspec
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
+from pyromq.spark.net.target import Target, commit, committed, max_offsets, messages_between, wire_name
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.lanes import Run
-from pyromq.spark.sink.target import Target, commit, committed, max_offsets, messages_between, wire_name
-from pyromq.spark.wire import Wire
 
 SOURCE = "PYROMQ_SRC"
 SEQUENCE = "PYROMQ_SEQ"

@@ -4,10 +4,10 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pyromq.config import option, settings
 from pyromq.protocol import names
-from pyromq.protocol.compression import CompressionType
 from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.records.compression import CompressionType
+from pyromq.settings.declaration import option, settings
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
 

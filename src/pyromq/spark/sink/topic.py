@@ -17,19 +17,19 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.protocol.ids import UniqueIdGenerator
+from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import Property
+from pyromq.spark.net.patience import patiently
+from pyromq.spark.net.target import Target, find_target, max_offsets
+from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
-from pyromq.spark.sink.patience import patiently
 from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
-from pyromq.spark.sink.sending import FrameSender
-from pyromq.spark.sink.target import Target, find_target, max_offsets
-from pyromq.spark.wire import Wire
+from pyromq.spark.sink.sender import FrameSender
 
 
 class Sent(Written, kw_only=True):

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.handles.pop import PopHandle, decode_offsets, decode_starts, real_topic, retry_flag
+from pyromq.protocol.headers.pop import (
     AckMessageHeader,
     ChangeMessageInvisibletimeHeader,
     ChangeMessageInvisibletimeResponseHeader,
@@ -13,9 +14,8 @@ from pyromq.protocol.headers import (
     PopMessageResponseHeader,
 )
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.popping import PopHandle, decode_offsets, decode_starts, real_topic, retry_flag
 from pyromq.protocol.properties import Property
-from pyromq.protocol.record import decode_records
+from pyromq.protocol.records.record import decode_records
 
 INVISIBLE = 60_000
 

@@ -9,7 +9,8 @@ import pytest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.remoting import Connection, Grouped
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handler import Grouped
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import INVISIBLE, Popped, ack_header
 from tests.unit.broker.pop.world import FakeConnection, PopWorld

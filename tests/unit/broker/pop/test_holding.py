@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.pop import (
     NotificationHeader,
     NotificationResponseHeader,
     PollingInfoHeader,

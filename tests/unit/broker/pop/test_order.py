@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.headers import PopMessageResponseHeader
+from pyromq.protocol.headers.pop import PopMessageResponseHeader
 from pyromq.protocol.names import TIMER_TOPIC
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import ack_header, messages_of, pop_header

@@ -8,14 +8,15 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.pop.revive import AGAIN_AFTER_S
-from pyromq.protocol.bodies import BatchAck, BatchAckBody, SubscriptionGroupConfig, ack_bits
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import PeekMessageHeader, PopMessageResponseHeader
+from pyromq.protocol.handles.pop import PopHandle
+from pyromq.protocol.headers.pop import PeekMessageHeader, PopMessageResponseHeader
 from pyromq.protocol.names import TIMER_TOPIC
-from pyromq.protocol.popping import PopHandle
-from pyromq.protocol.record import decode_records
-from pyromq.store import PutResult, PutStatus
+from pyromq.protocol.records.record import decode_records
+from pyromq.store.log.put import PutResult, PutStatus
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import Popped, ack_header, change_header, pop_header
 from tests.unit.broker.pop.world import PopWorld

@@ -5,31 +5,33 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
+from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
-from pyromq.broker.filters import Filters
-from pyromq.broker.groups import Groups
-from pyromq.broker.offsets import ConsumerOffsets
+from pyromq.broker.filter.filters import Filters
 from pyromq.broker.pop.acks import Acks
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.comeback import Comeback
-from pyromq.broker.pop.gathering import Gathering
+from pyromq.broker.pop.grant import Gathering
 from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.looking import Looking
 from pyromq.broker.pop.order import OrderedBatches
-from pyromq.broker.pop.popping import Popping, QueueOrder
+from pyromq.broker.pop.peek import Looking
+from pyromq.broker.pop.pop import Popping, QueueOrder
 from pyromq.broker.pop.revive import Revive, ReviveQueue
 from pyromq.broker.pop.revivelog import ReviveLog
-from pyromq.broker.serving import guarded
-from pyromq.broker.stats import BrokerStats
-from pyromq.broker.topics import Topics
-from pyromq.protocol.bodies import SubscriptionGroupConfig, TopicConfig
+from pyromq.broker.refusals import guarded
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.topics import Topics
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers import Header
-from pyromq.remoting import Address, Connection
-from pyromq.store import Dispatch
+from pyromq.protocol.headers.base import Header
+from pyromq.remoting.address import Address
+from pyromq.remoting.connection import Connection
+from pyromq.store.dispatch import Dispatch
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import (
     Popped,

@@ -8,8 +8,8 @@ from pathlib import Path
 from pyromq.broker.writers.journal import TABLES, TOPIC, Journal
 from pyromq.broker.writers.records import Began, Closed, Opened
 from pyromq.broker.writers.table import WriterTable
-from pyromq.protocol.writers import PLACE, WRITER, Place
-from pyromq.store import MessageStore
+from pyromq.protocol.handles.writer import PLACE, WRITER, Place
+from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import Clock, crash_copy, open_store, put
 
 Known = dict[str, tuple[int, dict[int, int], dict[int, tuple[int, dict[int, tuple[int, int]]]]]]

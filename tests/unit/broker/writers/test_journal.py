@@ -13,7 +13,7 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.writers import journal as module
 from pyromq.broker.writers.journal import DECISIONS, TABLES, TOPIC
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.writers import PLACE, WRITER, Place
+from pyromq.protocol.handles.writer import PLACE, WRITER, Place
 from pyromq.store.flags import Flag
 from tests.unit.broker.writers.keeping import Kept
 from tests.unit.store.storage import Clock, open_store, put

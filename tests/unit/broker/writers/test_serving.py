@@ -7,24 +7,28 @@ from typing import cast
 
 import pytest
 
+from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
-from pyromq.broker.send import Sender
-from pyromq.broker.stats import BrokerStats
-from pyromq.broker.topics import Topics
-from pyromq.broker.writers.serving import HOUR, Writers
-from pyromq.protocol.batch import encode_batch
+from pyromq.broker.send.sender import Sender
+from pyromq.broker.tables.topics import Topics
+from pyromq.broker.writers.writers import HOUR, Writers
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import CloseWriterHeader, Header, OpenWriterHeader, SendMessageV2Header
-from pyromq.protocol.host import Host
-from pyromq.protocol.ids import UniqueIdGenerator
+from pyromq.protocol.handles.ids import UniqueIdGenerator
+from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader, SendMessageV2Header
 from pyromq.protocol.message import Message
-from pyromq.protocol.writers import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
-from pyromq.remoting import Connection, Outcome
-from pyromq.store import BrokerRole, FlushDiskType, MessageStore, PutResult, PutStatus
+from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.host import Host
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Outcome
+from pyromq.store.config import BrokerRole, FlushDiskType
 from pyromq.store.flags import Flag
+from pyromq.store.log.put import PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
 from tests.unit.broker.clock import FakeClock
 
 TOPIC, NAME = "orders", "job"

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pyromq.broker.errors import Refused
 from pyromq.broker.writers.table import MAX_STRETCHES, Lane, Tail, Writer, WriterTable
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.writers import Place
+from pyromq.protocol.handles.writer import Place
 
 TOPIC, NAME, NOW = "orders", "job", 1000
 

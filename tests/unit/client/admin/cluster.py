@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pyromq.client.admin.admin import Admin
-from pyromq.protocol.bodies import BrokerData, ClusterInfo
+from pyromq.protocol.bodies.route import BrokerData, ClusterInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from tests.unit.client.fakes import Answer, FakeCluster

@@ -4,9 +4,9 @@ import pytest
 
 from pyromq.client.admin.reach import Target, chosen_masters
 from pyromq.client.errors import BrokerError, ClientError, PartialFailureError, TransportError
-from pyromq.protocol.bodies import BrokerData, ClusterInfo
+from pyromq.protocol.bodies.route import BrokerData, ClusterInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.remoting import CallTimeout
+from pyromq.remoting.errors import CallTimeout
 from tests.unit.client.admin.cluster import AdminCluster, accept
 
 CLEAN = RequestCode.CLEAN_UNUSED_TOPIC

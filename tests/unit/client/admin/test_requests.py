@@ -6,34 +6,24 @@ import pytest
 
 from pyromq.client.errors import ClientError
 from pyromq.protocol import javaproperties
-from pyromq.protocol.bodies import (
-    AclEntry,
-    AclInfo,
-    AclPolicy,
-    EpochEntry,
-    EpochEntryCache,
-    HARuntimeInfo,
-    MessageRequestMode,
-    SetMessageRequestMode,
-    SubscriptionGroupConfig,
-    SubscriptionGroupTable,
-    TopicConfig,
-    TopicConfigTable,
-    UserInfo,
-)
+from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
+from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
+from pyromq.protocol.bodies.queues import SetMessageRequestMode
+from pyromq.protocol.bodies.replication import EpochEntry, EpochEntryCache, HARuntimeInfo
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    AuthDeleteAclHeader,
-    AuthGetUserHeader,
+from pyromq.protocol.handles.ids import offset_message_id
+from pyromq.protocol.headers.admin import (
     GetAllTopicConfigHeader,
     GetAllTopicConfigResponseHeader,
-    ResetMasterFlushOffsetHeader,
     ResumeCheckHalfMessageHeader,
     SetCommitlogReadModeHeader,
     UpdateAndCreateTopicHeader,
 )
-from pyromq.protocol.ids import offset_message_id
+from pyromq.protocol.headers.auth import AuthDeleteAclHeader, AuthGetUserHeader
+from pyromq.protocol.headers.replication import ResetMasterFlushOffsetHeader
 from pyromq.protocol.lenient import dumps
 from tests.unit.client.admin.cluster import AdminCluster, accept
 from tests.unit.client.fakes import Answer

@@ -11,15 +11,10 @@ from pyromq.client.admin.offsets import may_move
 from pyromq.client.admin.traces import collect
 from pyromq.client.admin.track import TrackType, judge
 from pyromq.client.errors import ClientError
-from pyromq.client.trace import TraceBean, TraceContext, TraceType, encode
-from pyromq.protocol.bodies import (
-    ConsumerConnection,
-    ConsumeType,
-    ExpressionType,
-    MessageModel,
-    OffsetWrapper,
-    SubscriptionData,
-)
+from pyromq.client.trace.records import TraceBean, TraceContext, TraceType, encode
+from pyromq.protocol.bodies.clients import ConsumerConnection, SubscriptionData
+from pyromq.protocol.bodies.enums import ConsumeType, ExpressionType, MessageModel
+from pyromq.protocol.bodies.stats import OffsetWrapper
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import Property
 

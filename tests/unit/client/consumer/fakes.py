@@ -5,11 +5,11 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from pyromq.client.consumer.pull import PullConsumer
-from pyromq.client.consumer.push import PushConsumer
-from pyromq.protocol.bodies import (
-    ConsumeFromWhere,
-    ConsumerList,
+from pyromq.client.consumer.pull.consumer import PullConsumer
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.protocol.bodies.clients import ConsumerList
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
+from pyromq.protocol.bodies.queues import (
     LockBatchRequest,
     LockBatchResponse,
     MessageQueueAssignment,
@@ -17,8 +17,7 @@ from pyromq.protocol.bodies import (
 )
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    ConsumerSendMsgBackHeader,
+from pyromq.protocol.headers.consume import (
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     GetMinOffsetHeader,
@@ -30,8 +29,9 @@ from pyromq.protocol.headers import (
     SearchOffsetByTimestampResponseHeader,
     UpdateConsumerOffsetHeader,
 )
+from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.record import encode_record
+from pyromq.protocol.records.record import encode_record
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import Answer, FakeBroker, FakeCluster, FakeTransport
 

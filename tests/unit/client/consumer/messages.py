@@ -1,7 +1,7 @@
 """Messages as a broker would have stored them."""
 
-from pyromq.protocol.host import Host
 from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.records.host import Host
 
 
 def received(offset: int, body: bytes = b"body", topic: str = "T", **properties: str) -> ReceivedMessage:

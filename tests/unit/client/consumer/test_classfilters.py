@@ -7,21 +7,17 @@ from typing import Any
 import pytest
 
 from pyromq.client.config import ClientConfig
-from pyromq.client.consumer.classfilters import UPLOAD_TIMEOUT, ClassFilters
-from pyromq.client.consumer.fetching import Fetcher, PullRequest, PullStatus
-from pyromq.client.consumer.filterclass import FilterClass
-from pyromq.client.consumer.push import PushConsumer
-from pyromq.client.consumer.subscription import Subscriptions, class_subscription
+from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullStatus
+from pyromq.client.consumer.filterclass import UPLOAD_TIMEOUT, ClassFilters
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.client.consumer.subscription import FilterClass, Subscriptions, class_subscription
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.instance import ClientInstance
-from pyromq.protocol.bodies import HeartbeatData
+from pyromq.client.instance.instance import ClientInstance
+from pyromq.protocol.bodies.clients import HeartbeatData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import (
-    PullMessageHeader,
-    PullMessageResponseHeader,
-    RegisterMessageFilterClassHeader,
-)
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.filtersrv import RegisterMessageFilterClassHeader
 from pyromq.protocol.message import MessageQueue
 from tests.unit.client.fakes import FakeCluster, asyncio_test
 

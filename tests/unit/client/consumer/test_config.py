@@ -7,7 +7,7 @@ import pytest
 
 from pyromq.client.consumer.config import PullConfig, PushConfig
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies import ConsumeFromWhere, MessageModel
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
 
 MIB = 1024 * 1024
 

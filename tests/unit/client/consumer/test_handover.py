@@ -3,10 +3,10 @@
 import asyncio
 from typing import Any
 
-from pyromq.protocol.bodies import ConsumerRunningInfo, ProcessQueueInfo
+from pyromq.protocol.bodies.clients import ConsumerRunningInfo, ProcessQueueInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers import GetConsumerRunningInfoHeader
+from pyromq.protocol.headers.admin import GetConsumerRunningInfoHeader
 from pyromq.protocol.message import MessageQueue
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.fakes import Answer, asyncio_test, settle

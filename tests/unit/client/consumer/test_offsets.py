@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import pytest
 
 from pyromq.client.consumer.offsets import NONE_STORED, NOT_READABLE, LocalOffsets, OffsetTable, Read, RemoteOffsets
-from pyromq.client.consumer.starting import StartOffsets, consume_time
+from pyromq.client.consumer.start import StartOffsets, consume_time
 from pyromq.client.errors import ClientError
-from pyromq.client.instance import ClientInstance
+from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.queries import Queries
-from pyromq.protocol.bodies import ConsumeFromWhere
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.fakes import WALL, ManualClock, asyncio_test

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consumer.listener import ConsumeOutcome, OrderlyContext
+from pyromq.client.consumer.push.listener import ConsumeOutcome, OrderlyContext
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.message import ReceivedMessage
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consumer.listener import ConcurrentContext
-from pyromq.client.consumer.pop import last_delay, retry_delay
-from pyromq.client.consumer.popfetch import attach_handles, handle_of
-from pyromq.client.consumer.push import PushConsumer
-from pyromq.protocol.bodies import BatchAckBody, MessageQueueAssignment, MessageRequestMode, QueryAssignmentResponse
+from pyromq.client.consumer.pop.loop import last_delay, retry_delay
+from pyromq.client.consumer.pop.requests import attach_handles, handle_of
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.client.consumer.push.listener import ConcurrentContext
+from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.bodies.pop import BatchAckBody
+from pyromq.protocol.bodies.queues import MessageQueueAssignment, QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.headers import (
+from pyromq.protocol.headers.pop import (
     AckMessageHeader,
     ChangeMessageInvisibletimeHeader,
     ChangeMessageInvisibletimeResponseHeader,
@@ -21,7 +23,7 @@ from pyromq.protocol.headers import (
     PopMessageResponseHeader,
 )
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.record import encode_record
+from pyromq.protocol.records.record import encode_record
 from tests.unit.client.consumer.fakes import ConsumeCluster, assigned, queue
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import WALL, Answer, asyncio_test, settle

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
-from pyromq.protocol.bodies import ConsumeResult, HeartbeatData
+from pyromq.protocol.bodies.clients import HeartbeatData
+from pyromq.protocol.bodies.enums import ConsumeResult
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.consumer.messages import received

@@ -5,14 +5,15 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consumer.listener import ConcurrentContext
+from pyromq.client.consumer.push.listener import ConcurrentContext
 from pyromq.client.errors import NoRouteError
-from pyromq.protocol.bodies import ConsumeResult, HeartbeatData
+from pyromq.protocol.bodies.clients import HeartbeatData
+from pyromq.protocol.bodies.enums import ConsumeResult
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import decode_properties
-from pyromq.remoting import CallTimeout
+from pyromq.remoting.errors import CallTimeout
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import Answer, asyncio_test, settle

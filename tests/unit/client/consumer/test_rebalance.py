@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from pyromq.aio import ByConfig
-from pyromq.protocol.bodies import QueryAssignmentResponse
+from pyromq.protocol.bodies.queues import QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.message import MessageQueue
 from tests.unit.client.consumer.fakes import ConsumeCluster, assigned, queue

@@ -5,9 +5,9 @@ import threading
 from typing import Any
 
 from pyromq.client.clock import SystemClock
-from pyromq.client.consumer.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict
+from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict
+from pyromq.client.consumer.push.workers import Job, Workers
 from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.client.consumer.workers import Job, Workers
 from tests.unit.client.consumer.fakes import queue
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import ManualClock, asyncio_test

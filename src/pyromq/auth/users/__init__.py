@@ -1,0 +1,1 @@
+"""Who there is: users and rules on disk, in `plain_acl.yml` and in memory."""

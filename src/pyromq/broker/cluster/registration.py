@@ -1,0 +1,274 @@
+"""Keeping every name server informed: at start, every half minute, on each change of topics, and on leaving.
+
+Name servers do not know each other, so each is told separately and one that is down holds up none of the others. One
+that restarted has forgotten everything: the end of its connection is noticed and it is told again within a second.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.tables.topics import Topics
+from pyromq.errors import PyroMQError
+from pyromq.protocol import perm
+from pyromq.protocol.bodies.registration import RegisterBrokerBody, body_crc32
+from pyromq.protocol.bodies.tables import KVTable
+from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
+from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers.namesrv import RegisterBrokerHeader, RegisterBrokerResponseHeader, UnregisterBrokerHeader
+from pyromq.remoting.client import Client
+from pyromq.remoting.connection import Connection
+
+log = logging.getLogger(__name__)
+
+UNREGISTER_TIMEOUT = 3.0
+START_PATIENCE = 3.0
+RETRY_INTERVAL = 1.0
+TAKEN_INTERVAL = 3.0
+"""Between two attempts while another broker has this one's name and id."""
+REMINDER = 60.0
+"""Seconds after which it is said again that there is another one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Under which name and at which addresses a broker registers."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
+
+
+@dataclass(slots=True)
+class MasterAddress:
+    """What a name server tells a slave about its master; empty when there is none."""
+
+    address: str = ""
+    ha_address: str = ""
+
+
+class _Desk:
+    """One name server: what it has yet to be told, and whether it listens."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.changed: dict[str, TopicConfig] = {}
+        self.full = True
+        self.failing = False
+        self.trouble: str | None = "it has not answered yet"
+        """Why this broker is not registered there; None while it is."""
+        self.conflict = ""
+        """What it says about another broker under the same name and id; empty while there is none."""
+        self.reminded = 0.0
+        self.connection: Connection | None = None
+        self.wake = asyncio.Event()
+        self.tried = asyncio.Event()
+
+    def ask_for_all(self) -> None:
+        """Have everything registered again soon."""
+        self.full = True
+        self.wake.set()
+
+
+class Registration:
+    """Registers one broker with all of its name servers."""
+
+    def __init__(self, config: BrokerConfig, client: Client, topics: Topics, identity: Identity) -> None:
+        self._config = config
+        self._client = client
+        self._topics = topics
+        self.identity = identity
+        self._desks = [_Desk(address) for address in config.namesrv_addr]
+        self._tasks: list[asyncio.Task[None]] = []
+        self.filter_servers: list[str] = []
+        self.registered: Callable[[Collection[str]], None] = lambda _topics: None
+        """Told which changed topics a name server knows now."""
+        self.master = MasterAddress()
+
+    @property
+    def name_servers(self) -> tuple[str, ...]:
+        """Where this broker registers."""
+        return self._config.namesrv_addr
+
+    @property
+    def standing(self) -> dict[str, str | None]:
+        """For each name server why this broker is not registered there; None where it is."""
+        return {desk.address: desk.trouble for desk in self._desks}
+
+    @property
+    def conflicts(self) -> int:
+        """Name servers that know of another broker under this one's name and id."""
+        return sum(bool(desk.conflict) for desk in self._desks)
+
+    async def start(self) -> None:
+        """Register and keep registered. Returns once every name server answered, or some take too long over it."""
+        loop = asyncio.get_running_loop()
+        self._tasks = [loop.create_task(self._keep(desk)) for desk in self._desks]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(START_PATIENCE):
+                for desk in self._desks:
+                    await desk.tried.wait()
+
+    def announce(self, changed: Iterable[TopicConfig]) -> None:
+        """Tell the name servers about changed topics soon, without holding up whoever changed them."""
+        topics = {topic.topic_name: topic for topic in changed}
+        for desk in self._desks:
+            desk.changed.update(topics)
+            desk.wake.set()
+
+    def ask_again(self) -> None:
+        """Register everything again soon; the answers tell a slave who its master is."""
+        for desk in self._desks:
+            desk.ask_for_all()
+
+    def announce_filter_servers(self, addresses: list[str]) -> None:
+        """Tell the name servers soon which filter servers there are."""
+        self.filter_servers = addresses
+        for desk in self._desks:
+            desk.ask_for_all()
+
+    async def unregister(self) -> None:
+        """Leave every name server, so that clients stop coming at once."""
+        tasks, self._tasks = self._tasks, []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(self._unregister_from(address) for address in self.name_servers))
+
+    async def _keep(self, desk: _Desk) -> None:
+        period = self._config.register_name_server_period / 1000
+        while True:
+            registered = await self._register_with(desk)
+            desk.tried.set()
+            with contextlib.suppress(TimeoutError):
+                failed = TAKEN_INTERVAL if desk.conflict else RETRY_INTERVAL
+                async with asyncio.timeout(period if registered else failed):
+                    await desk.wake.wait()
+
+    async def _register_with(self, desk: _Desk) -> bool:
+        """One registration: of the topics that changed, else of all. What fails is made good by the next, full one."""
+        desk.wake.clear()
+        changed, desk.changed = desk.changed, {}
+        full, desk.full = desk.full or not changed, False
+        table = self._restricted(self._topics.table(None if full else changed.values()))
+        # In a thread: of ten thousand topics it takes a tenth of a second, in which everybody would wait.
+        body = await asyncio.to_thread(
+            RegisterBrokerBody(topics=table, filter_servers=list(self.filter_servers)).encode
+        )
+        failure = desk.trouble = await self._send(desk, body)
+        self._note_conflict(desk)
+        if failure is None:
+            self._watch(desk)
+            if changed:
+                self.registered(changed.keys())
+            if desk.failing:
+                log.info("registered with name server %s", desk.address)
+        elif not desk.failing and not desk.conflict:
+            log.warning("cannot register with name server %s (%s); trying again and again", desk.address, failure)
+        desk.failing = failure is not None
+        desk.full |= desk.failing
+        return not desk.failing
+
+    def _watch(self, desk: _Desk) -> None:
+        """Register anew as soon as the connection ends: a name server that restarted knows nothing any more."""
+        connection = self._client.connections.get(desk.address)
+        if connection is not None and connection is not desk.connection:
+            desk.connection = connection
+            connection.on_close(lambda _connection: desk.ask_for_all())
+
+    def _note_conflict(self, desk: _Desk) -> None:
+        """Say loudly, and now and then again, that two brokers have one name: an operator has to stop one of them."""
+        now = asyncio.get_running_loop().time()
+        if desk.conflict and now >= desk.reminded:
+            desk.reminded = now + REMINDER
+            log.error(
+                "name server %s knows of two brokers %s with the id %d, this one is %s: %s",
+                desk.address,
+                self.identity.name,
+                self.identity.broker_id,
+                "registered" if desk.trouble is None else "NOT REGISTERED",
+                desk.conflict,
+            )
+        elif not desk.conflict:
+            desk.reminded = 0.0
+
+    async def _send(self, desk: _Desk, body: bytes) -> str | None:
+        """Why it failed, None when it did not."""
+        identity = self.identity
+        desk.conflict = ""
+        header = RegisterBrokerHeader(
+            broker_name=identity.name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster,
+            ha_server_addr=identity.ha_address,
+            broker_id=identity.broker_id,
+            compressed=False,
+            body_crc32=body_crc32(body),
+        )
+        if self._config.enable_slave_acting_master:
+            header.enable_acting_master = True
+            header.heartbeat_timeout_millis = self._config.broker_not_active_timeout_millis
+        request = Command.request(RequestCode.REGISTER_BROKER, header, body=body)
+        timeout = self._config.register_broker_timeout_mills / 1000
+        try:
+            answer = await self._client.call(desk.address, request, timeout)
+            if answer.code in (ResponseCode.SUCCESS, ResponseCode.NAME_TAKEN):
+                desk.conflict = answer.remark or ""
+            if answer.code != ResponseCode.SUCCESS:
+                return f"{response_name(answer.code)}: {answer.remark}"
+            self._take(answer)
+        except PyroMQError as error:
+            return str(error)
+        return None
+
+    def _take(self, answer: Command) -> None:
+        header = answer.header(RegisterBrokerResponseHeader)
+        if self.identity.broker_id != 0 and header.master_addr and header.ha_server_addr:
+            # The last one known stays: another name server may have lost it, or the master may come back.
+            self.master = MasterAddress(header.master_addr, header.ha_server_addr)
+        if answer.body:
+            # If it cannot be saved, the next registration brings it again.
+            _ = self._topics.mark_ordered(KVTable.decode(answer.body).table)
+
+    async def _unregister_from(self, address: str) -> None:
+        identity = self.identity
+        header = UnregisterBrokerHeader(
+            broker_name=identity.name,
+            broker_addr=identity.address,
+            cluster_name=identity.cluster,
+            broker_id=identity.broker_id,
+        )
+        try:
+            await self._client.call(address, Command.request(RequestCode.UNREGISTER_BROKER, header), UNREGISTER_TIMEOUT)
+        except PyroMQError as error:
+            log.info("could not unregister from name server %s: %s", address, error)
+
+    def _restricted(self, table: TopicConfigTable) -> TopicConfigTable:
+        """The table as clients shall see it: a broker that takes no writes takes the bit from every topic."""
+        allowed = self._config.broker_permission
+        if allowed & perm.READ_WRITE == perm.READ_WRITE:
+            return table
+        mask = allowed | perm.INHERIT
+        table.topic_config_table = {
+            name: _with_permission(topic, topic.perm & mask) for name, topic in table.topic_config_table.items()
+        }
+        return table
+
+
+def _with_permission(topic: TopicConfig, permission: int) -> TopicConfig:
+    return TopicConfig(
+        attributes=topic.attributes,
+        order=topic.order,
+        perm=permission,
+        read_queue_nums=topic.read_queue_nums,
+        topic_filter_type=topic.topic_filter_type,
+        topic_name=topic.topic_name,
+        topic_sys_flag=topic.topic_sys_flag,
+        write_queue_nums=topic.write_queue_nums,
+    )

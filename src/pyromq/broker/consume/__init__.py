@@ -1,0 +1,1 @@
+"""Consuming: pulls and their waiting, offsets, queue locks, assignment, retries, look-ups."""

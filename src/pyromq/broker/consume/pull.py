@@ -1,0 +1,335 @@
+"""PULL_MESSAGE and LITE_PULL_MESSAGE: check, read, answer with slices of the log, or wait for an arrival.
+
+Records go from the mapped log to the socket without being decoded or copied. A pull that finds nothing is parked and
+runs again, with parking off, when something it wants arrives or its time is over.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from pyromq.broker.admin.stats import BrokerStats, Stat
+from pyromq.broker.cluster.clients import ConsumerGroup, Consumers
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consume.longpoll import ParkedPull, PullPark
+from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.filter.filters import Filter, Filters
+from pyromq.broker.tables.groups import Groups
+from pyromq.broker.tables.newnames import party_of
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.positions import within
+from pyromq.broker.tables.topics import Topics
+from pyromq.protocol import names, perm
+from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.enums import ConsumeType, MessageModel
+from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command, encode_head
+from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Handler
+from pyromq.store.config import BrokerRole
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetResult, GetStatus
+
+COMMIT_OFFSET = 1
+SUSPEND = 2
+SUBSCRIPTION = 4
+LITE = 16
+
+STREAM = 0
+MAX_STREAM_BYTES = 4 * 1024 * 1024
+
+MASTER_ID = 0
+MAX_NAMED = 100
+"""Damaged messages that an answer names at most."""
+MAX_HOLD_MS = 120_000
+
+# A look-up in an enum's class is a call into Python; these are asked for with every pull.
+_SLAVE = BrokerRole.SLAVE
+_SUCCESS = ResponseCode.SUCCESS
+_NOT_FOUND = ResponseCode.PULL_NOT_FOUND
+_MOVED = ResponseCode.PULL_OFFSET_MOVED
+_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
+
+_CODES = {
+    GetStatus.FOUND: ResponseCode.SUCCESS,
+    GetStatus.MESSAGE_WAS_REMOVING: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    GetStatus.OFFSET_FOUND_NULL: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    GetStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    GetStatus.OFFSET_RESET: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+_ELSEWHERE = frozenset(
+    {
+        GetStatus.OFFSET_OVERFLOW_BADLY,
+        GetStatus.OFFSET_TOO_SMALL,
+        GetStatus.NO_MATCHED_LOGIC_QUEUE,
+        GetStatus.NO_MESSAGE_IN_QUEUE,
+    }
+)
+"""What a slave does not have, its master may."""
+
+Answer = Command | list[bytes | memoryview]
+
+
+class _Pull(msgspec.Struct, gc=False):
+    """One request that passed the checks."""
+
+    request: Command
+    connection: Connection
+    header: PullMessageHeader
+    topic: TopicConfig
+    group: SubscriptionGroupConfig
+    filter: Filter
+
+
+def forbidden(kind: int, remark: str) -> Refused:
+    """A pull that permissions rule out; clients read the kind from the response."""
+    return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
+
+
+def _stream_bytes(header: PullMessageHeader) -> int | None:
+    """What a stream can take at once, in place of the limits that keep interactive consumers from each other's way."""
+    if header.request_type != STREAM or header.max_msg_bytes is None:
+        return None
+    return min(header.max_msg_bytes, MAX_STREAM_BYTES)
+
+
+class Puller:
+    """Serves consumers."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        groups: Groups,
+        consumers: Consumers,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        park: PullPark,
+        filters: Filters,
+        stats: BrokerStats,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._groups = groups
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._park = park
+        self._filters = filters
+        self._stats = stats
+        self._clock = clock
+        self.master_alive: Callable[[], bool] = lambda: False
+        """On a slave: whether consumers are better off with its master."""
+        self.acts_as_master: Callable[[], bool] = lambda: False
+        """On a slave: whether it serves consumers in the place of its master."""
+
+    @property
+    def _lags_behind(self) -> bool:
+        """Whether this is a slave, which may lag and must not make consumers rewrite their offsets."""
+        return self._config.broker_role is _SLAVE and not self._config.offset_check_in_slave
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here; not on the fast port."""
+        return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
+
+    def _serve(self, request: Command, connection: Connection) -> Answer | None:
+        header = request.header(PullMessageHeader)
+        pull = self._check(request, connection, header)
+        reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
+        if reset is not None:
+            low = self._store.min_offset(header.topic, header.queue_id)
+            high = self._store.max_offset(header.topic, header.queue_id)
+            return self._answer(pull, GetResult(GetStatus.OFFSET_RESET, reset, low, high))
+        if header.sys_flag & COMMIT_OFFSET and header.commit_offset >= 0:
+            offset = within(self._store, header.topic, header.queue_id, header.commit_offset)
+            self._offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
+        return self._run(pull, may_park=bool(header.sys_flag & SUSPEND))
+
+    def _run(self, pull: _Pull, *, may_park: bool) -> Answer | None:
+        header = pull.header
+        result = self._store.get(
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            header.max_msg_nums,
+            max_bytes=_stream_bytes(header),
+            tag_filter=pull.filter.entry,
+            record_filter=pull.filter.record,
+        )
+        if may_park and self._waits(self._code(header, result), result):
+            self._suspend(pull)
+            return None
+        return self._answer(pull, result)
+
+    def _waits(self, code: ResponseCode, result: GetResult) -> bool:
+        """Whether to hold a pull: there may be more here soon, and nowhere else now."""
+        if self._config.broker_role is _SLAVE and self.master_alive():
+            return False
+        return code is _NOT_FOUND or (self._lags_behind and result.status in _ELSEWHERE)
+
+    def _suspend(self, pull: _Pull) -> None:
+        header = pull.header
+        config = self._config
+        hold = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
+        deadline = self._clock() + min(max(hold, 0), MAX_HOLD_MS)
+        key = (header.topic, header.queue_id)
+        resume = partial(self._resume, pull)
+        parked = ParkedPull(
+            key,
+            header.queue_offset,
+            deadline,
+            pull.filter.arrival,
+            resume,
+            pull.connection,
+            pull.connection.peer.host,
+        )
+        if not self._park.park(parked):
+            # Not "nothing found": the client would ask again at once, and again.
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                f"[TOO_MANY_WAITING]system busy: {len(self._park)} pulls wait for messages, which is maxParkedPulls "
+                "or, for this address, three quarters of it; try again in a second, or raise it",
+            )
+
+    def _resume(self, pull: _Pull) -> None:
+        if not pull.connection.is_open:
+            return
+        answer = self._run(pull, may_park=False)
+        if answer is not None:
+            pull.connection.send(answer)
+
+    def _code(self, header: PullMessageHeader, result: GetResult) -> ResponseCode:
+        code = _CODES.get(result.status)
+        if code is not None:
+            return code
+        # An empty or unknown queue: offset 0 is where its first message will be.
+        return ResponseCode.PULL_NOT_FOUND if header.queue_offset == 0 else ResponseCode.PULL_OFFSET_MOVED
+
+    def _answer(self, pull: _Pull, result: GetResult) -> Answer:
+        header = pull.header
+        code = self._code(header, result)
+        suggestion = self._suggest(pull.group, result)
+        if code is _MOVED and self._lags_behind:
+            code = ResponseCode.PULL_RETRY_IMMEDIATELY
+            suggestion = pull.group.broker_id
+        if self._config.broker_role is _SLAVE and not result.suggest_slave and self.master_alive():
+            suggestion = MASTER_ID
+            if code is not _SUCCESS:
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        answer = PullMessageResponseHeader(
+            suggest_which_broker_id=suggestion,
+            next_begin_offset=result.next_offset,
+            min_offset=result.min_offset,
+            max_offset=result.max_offset,
+        )
+        if pull.topic.topic_sys_flag or pull.group.group_sys_flag:
+            answer.topic_sys_flag = pull.topic.topic_sys_flag
+            answer.group_sys_flag = pull.group.group_sys_flag
+        if result.damaged:
+            answer.damaged_offsets = ",".join(map(str, result.damaged[:MAX_NAMED]))
+        reply = pull.request.reply(code, answer, remark=result.status.name)
+        self._offsets.pulled(header.consumer_group, header.topic, header.queue_id, result.next_offset)
+        if code is not _SUCCESS:
+            return reply
+        self._count(header, result)
+        return [encode_head(reply, result.size), *result.chunks]
+
+    def _suggest(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
+        if not self._config.slave_read_enable:
+            return 0
+        return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
+
+    def _count(self, header: PullMessageHeader, result: GetResult) -> None:
+        key = f"{header.topic}@{header.consumer_group}"
+        self._stats.add(Stat.GROUP_GET_NUMS, key, result.count)
+        self._stats.add(Stat.GROUP_GET_SIZE, key, result.size)
+        self._stats.add(Stat.BROKER_GET_NUMS, self._config.broker_cluster_name, result.count)
+
+    def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
+        """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
+        config = self._config
+        reads = config.broker_role is not _SLAVE or config.slave_read_enable or self.acts_as_master()
+        if not reads:
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy, start flow control for a while: this slave serves no reads, "
+                "set slaveReadEnable=true to let it",
+            )
+        if not perm.is_readable(config.broker_permission):
+            raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
+        if request.code == _LITE_PULL and not config.lite_pull_message_enable:
+            raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
+        group = self._groups.get(header.consumer_group)
+        if group is None:
+            group = self._groups.require(header.consumer_group, party_of(config, request, connection))
+        if not group.consume_enable:
+            raise forbidden(2, f"subscription group no permission, {header.consumer_group}: consumeEnable is false")
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            raise topic_not_exist(header.topic)
+        if not perm.is_readable(topic.perm):
+            raise forbidden(3, f"the topic[{header.topic}] pulling message is forbidden")
+        if not 0 <= header.queue_id < topic.read_queue_nums:
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] has {topic.read_queue_nums} "
+                f"read queues, consumer:[{connection.peer}]",
+            )
+        return _Pull(request, connection, header, topic, group, self._filter_of(header, connection, group))
+
+    def _filter_of(self, header: PullMessageHeader, connection: Connection, group: SubscriptionGroupConfig) -> Filter:
+        live = self._consumers.get(header.consumer_group)
+        if self._config.reject_pull_consumer_enable:
+            self._reject_unregistered(header, connection, live)
+        if header.sys_flag & SUBSCRIPTION:
+            return self._filters.inline(header.topic, header.subscription, header.expression_type)
+        subscription = self._subscription(header, live, group)
+        return self._filters.of_group(header.consumer_group, subscription, header.sub_version)
+
+    def _subscription(
+        self, header: PullMessageHeader, live: ConsumerGroup | None, group: SubscriptionGroupConfig
+    ) -> SubscriptionData:
+        name = header.consumer_group
+        if live is None:
+            raise Refused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist: no heartbeat of {name} arrived yet",
+            )
+        if not group.consume_broadcast_enable and live.message_model is MessageModel.BROADCASTING:
+            raise forbidden(4, f"the consumer group[{name}] can not consume by broadcast way")
+        if self._groups.is_forbidden(name, header.topic):
+            raise forbidden(5, f"the consumer group[{name}] is forbidden for topic[{header.topic}]")
+        subscription = live.subscriptions.get(header.topic)
+        if subscription is None:
+            raise Refused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's subscription not exist: {name} does not subscribe to {header.topic}",
+            )
+        if subscription.sub_version < header.sub_version:
+            raise Refused(
+                ResponseCode.SUBSCRIPTION_NOT_LATEST,
+                f"the consumer's subscription not latest: {name} pulls {header.topic} with version "
+                f"{header.sub_version}, its heartbeat said {subscription.sub_version}",
+            )
+        return subscription
+
+    def _reject_unregistered(
+        self, header: PullMessageHeader, connection: Connection, live: ConsumerGroup | None
+    ) -> None:
+        if names.is_system_group(header.consumer_group):
+            return
+        if live is None or live.consume_type is ConsumeType.CONSUME_ACTIVELY or connection not in live.members:
+            raise Refused(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                "the consumer's group info not exist, or the pull consumer is rejected by server "
+                "(rejectPullConsumerEnable)",
+            )

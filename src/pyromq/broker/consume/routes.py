@@ -1,0 +1,86 @@
+"""Queues of a topic on all brokers of the cluster, as the name servers tell; remembered for a while."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyromq.errors import PyroMQError
+from pyromq.protocol import perm
+from pyromq.protocol.bodies.route import TopicRouteData
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.message import MessageQueue
+from pyromq.remoting.client import Client
+
+log = logging.getLogger(__name__)
+
+MAX_AGE_MS = 5_000
+MAX_TOPICS = 10_000
+TIMEOUT = 3.0
+
+Queues = tuple[MessageQueue, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    queues: Queues | None
+    at: int
+
+
+class TopicRoutes:
+    """Asks one name server after the other; whoever asks for the same topic meanwhile shares the answer."""
+
+    def __init__(self, client: Client, name_servers: tuple[str, ...], clock: Callable[[], int]) -> None:
+        self._client = client
+        self._name_servers = name_servers
+        self._clock = clock
+        self._known: dict[str, _Known] = {}
+        self._asking: dict[str, asyncio.Task[Queues | None]] = {}
+
+    async def queues(self, topic: str) -> Queues | None:
+        """The readable queues of the topic, sorted; None when there is no such topic or no name server answers."""
+        known = self._known.get(topic)
+        if known is not None and self._clock() - known.at < MAX_AGE_MS:
+            return known.queues
+        task = self._asking.get(topic)
+        if task is None:
+            task = self._asking[topic] = asyncio.get_running_loop().create_task(self._ask(topic))
+            task.add_done_callback(lambda _task: self._asking.pop(topic, None))
+        return await asyncio.shield(task)
+
+    async def _ask(self, topic: str) -> Queues | None:
+        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
+        for address in self._name_servers:
+            try:
+                request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+                answer = await self._client.call(address, request, TIMEOUT)
+                if answer.code == ResponseCode.SUCCESS:
+                    return self._remember(topic, readable_queues(topic, TopicRouteData.decode(answer.body)))
+                if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+                    return self._remember(topic, None)
+                log.warning("name server %s has no route to %s: %s", address, topic, answer.remark)
+            except PyroMQError as error:
+                log.warning("name server %s was not asked for the route to %s: %s", address, topic, error)
+        stale = self._known.get(topic)
+        return stale.queues if stale is not None else None
+
+    def _remember(self, topic: str, queues: Queues | None) -> Queues | None:
+        self._known.pop(topic, None)
+        if len(self._known) >= MAX_TOPICS:
+            del self._known[next(iter(self._known))]
+        self._known[topic] = _Known(queues, self._clock())
+        return queues
+
+
+def readable_queues(topic: str, route: TopicRouteData) -> Queues:
+    """What consumers of the topic share out among themselves."""
+    return tuple(
+        sorted(
+            MessageQueue(topic, data.broker_name, number)
+            for data in route.queue_datas
+            if perm.is_readable(data.perm)
+            for number in range(data.read_queue_nums)
+        )
+    )

@@ -1,0 +1,1 @@
+"""Messages that come back later: delay levels, the timer, recalls."""

@@ -1,0 +1,1 @@
+"""What consumers do not want to see: tag and SQL filters, filter servers."""

@@ -1,0 +1,232 @@
+"""Taking messages out of queues for one pop: where a group stands, what it may have, and the note that it has it.
+
+Everything here happens in one call of one thread, so two pops never see the same position.
+"""
+
+from dataclasses import dataclass, field
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.filter.filters import Filter
+from pyromq.broker.pop.buffer import PopBuffer
+from pyromq.broker.pop.order import OrderedBatches
+from pyromq.broker.pop.revivelog import Checkpoint
+from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.protocol import names
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.handles.pop import PopHandle, QueueKey, encode_order_counts, retry_flag
+from pyromq.protocol.properties import Property, append_properties, find_property
+from pyromq.protocol.records.record import pack_record, peek_record
+from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.read import GetResult, GetStatus
+
+FROM_OLDEST = 0
+
+_MISPLACED = frozenset({GetStatus.OFFSET_TOO_SMALL, GetStatus.OFFSET_FOUND_NULL})
+_PASSED = frozenset({GetStatus.NO_MATCHED_MESSAGE, GetStatus.OFFSET_FOUND_NULL, GetStatus.MESSAGE_WAS_REMOVING})
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a pop asks for, whichever queue it is served from."""
+
+    topic: str
+    group: str
+    invisible_time: int
+    init_mode: int
+    filter: Filter
+    ordered: bool = False
+    attempt_id: str | None = None
+
+
+@dataclass(slots=True)
+class Harvest:
+    """What a pop has got so far. `left` is how many messages it may still have."""
+
+    pop_time: int
+    revive_queue: int
+    left: int
+    count: int = 0
+    size: int = 0
+    rest: int = 0
+    """Messages behind those given out, wanted or not."""
+    more: bool = False
+    """Some of the rest was not looked at and may be wanted."""
+    blocked_until: int | None = None
+    """When the first queue that an earlier ordered pop blocks may be free again."""
+    chunks: list[bytes | memoryview] = field(default_factory=list)
+    starts: dict[QueueKey, int] = field(default_factory=dict)
+    offsets: dict[QueueKey, list[int]] = field(default_factory=dict)
+    order_counts: list[str] = field(default_factory=list)
+
+
+class Gathering:
+    """Pops single queues."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        buffer: PopBuffer,
+        batches: OrderedBatches,
+    ) -> None:
+        self._config = config
+        self._store = store
+        self._offsets = offsets
+        self._buffer = buffer
+        self._batches = batches
+
+    def position(self, topic: str, group: str, queue_id: int) -> int | None:
+        """From where the group would pop a queue now; None when it never did. Changes nothing."""
+        stored = self._offsets.get(group, topic, queue_id)
+        pending = self._buffer.next_offset((topic, group, queue_id))
+        return pending if stored is None or (pending is not None and pending > stored) else stored
+
+    def backlog(self, topic: str, group: str, queue_id: int) -> int:
+        """Messages of a queue that the group has not popped."""
+        begin = self.position(topic, group, queue_id)
+        if begin is None:
+            begin = self._store.min_offset(topic, queue_id)
+        return max(0, self._store.max_offset(topic, queue_id) - begin)
+
+    def blocked_until(self, wish: Wish, topic: str, queue_id: int) -> int | None:
+        """When an ordered wish can be served from a queue; None for now."""
+        if not wish.ordered:
+            return None
+        return self._batches.blocked_until(topic, wish.group, queue_id, wish.attempt_id, wish.invisible_time)
+
+    def take(self, wish: Wish, topic: str, queue_id: int, harvest: Harvest) -> None:
+        """Add what a queue of the topic, or of a retry topic of it, has for the group. Raises Refused at a bound."""
+        key = topic, wish.group, queue_id
+        if self._offsets.take_reset(wish.group, topic, queue_id) is not None:
+            self._buffer.forget(key)
+            self._batches.forget(*key)
+        until = self.blocked_until(wish, topic, queue_id)
+        if until is not None:
+            harvest.blocked_until = min(until, harvest.blocked_until or until)
+        if until is not None or harvest.left <= 0 or self._buffer.full(key):
+            harvest.rest += self.backlog(*key)
+            return
+        offset = self._begin(wish, topic, queue_id)
+        result = self._read(wish, topic, queue_id, offset, harvest.left)
+        if result.status is GetStatus.OFFSET_OVERFLOW_BADLY:
+            self._buffer.forget(key)
+            self._offsets.commit(wish.group, topic, queue_id, result.next_offset)
+        elif result.status in _MISPLACED:
+            self._pass(wish, topic, queue_id, result.next_offset)
+        if result.status in _MISPLACED or result.status is GetStatus.OFFSET_OVERFLOW_BADLY:
+            offset = result.next_offset
+            result = self._read(wish, topic, queue_id, offset, harvest.left)
+        if result.status is GetStatus.FOUND:
+            self._give(wish, topic, queue_id, offset, result, harvest)
+        elif result.status in _PASSED and result.next_offset > offset:
+            self._pass(wish, topic, queue_id, result.next_offset)
+            harvest.more |= result.max_offset > result.next_offset
+        harvest.rest += max(0, result.max_offset - result.next_offset)
+
+    def _begin(self, wish: Wish, topic: str, queue_id: int) -> int:
+        offset = self.position(topic, wish.group, queue_id)
+        if offset is None:
+            offset = self._first(wish, topic, queue_id)
+            self._offsets.commit(wish.group, topic, queue_id, offset)
+        return offset
+
+    def _first(self, wish: Wish, topic: str, queue_id: int) -> int:
+        """Where a group begins that has no position."""
+        store = self._store
+        oldest = store.min_offset(topic, queue_id)
+        if wish.init_mode == FROM_OLDEST or names.is_retry_topic(topic):
+            return oldest
+        whole = self._config.init_pop_offset_by_check_msg_in_mem and oldest <= 0
+        if whole and store.in_memory(topic, queue_id, 0):
+            return 0
+        return max(store.max_offset(topic, queue_id) - 1, 0)
+
+    def _read(self, wish: Wish, topic: str, queue_id: int, offset: int, count: int) -> GetResult:
+        if names.is_retry_topic(topic):
+            # Everything there was given to the group before.
+            return self._store.get(topic, queue_id, offset, count)
+        return self._store.get(
+            topic, queue_id, offset, count, tag_filter=wish.filter.entry, record_filter=wish.filter.record
+        )
+
+    def _pass(self, wish: Wish, topic: str, queue_id: int, next_offset: int) -> None:
+        if wish.ordered:
+            self._offsets.commit(wish.group, topic, queue_id, next_offset)
+        else:
+            self._buffer.skip((topic, wish.group, queue_id), next_offset)
+
+    def _give(self, wish: Wish, topic: str, queue_id: int, start: int, result: GetResult, harvest: Harvest) -> None:
+        flag, given = retry_flag(topic), result.queue_offsets
+        if wish.ordered:
+            counts = self._batches.popped(
+                topic, wish.group, queue_id, given, harvest.pop_time, wish.invisible_time, wish.attempt_id
+            )
+            harvest.order_counts.append(encode_order_counts(flag, queue_id, counts, result.count))
+            self._offsets.commit(wish.group, topic, queue_id, start)
+        else:
+            checkpoint = Checkpoint(
+                broker_name=self._config.broker_name,
+                group=wish.group,
+                distances=[offset - start for offset in given],
+                invisible_time=wish.invisible_time,
+                count=result.count,
+                pop_time=harvest.pop_time,
+                queue_id=queue_id,
+                start_offset=start,
+                topic=topic,
+            )
+            if not self._buffer.add(checkpoint, result.next_offset, harvest.revive_queue):
+                return
+        harvest.starts[flag, queue_id] = start
+        harvest.offsets[flag, queue_id] = given
+        harvest.count += result.count
+        harvest.left -= result.count
+        if topic == wish.topic or self._config.pop_response_return_actual_retry_topic:
+            harvest.chunks += result.chunks
+            harvest.size += result.size
+            return
+        for record, offset in zip(result.records(), given, strict=True):
+            handle = PopHandle(
+                start,
+                harvest.pop_time,
+                wish.invisible_time,
+                harvest.revive_queue,
+                flag,
+                self._config.broker_name,
+                queue_id,
+                offset,
+            )
+            again = as_first_popped(record, wish.topic, handle)
+            harvest.chunks.append(again)
+            harvest.size += len(again)
+
+
+def as_first_popped(record: memoryview, topic: str, handle: PopHandle) -> bytes | memoryview:
+    """A record of a retry topic as consumers are to see it: under its original topic, with its handle."""
+    try:
+        summary = peek_record(record, 0)
+    except MessageError:  # of no use to anybody, but those beside it are
+        return record
+    properties = summary.properties
+    if find_property(properties, Property.POP_CK) is None:
+        try:
+            properties = append_properties(properties, {Property.POP_CK: handle.encode()})
+        except MessageError:
+            return record  # no room: under the name of the retry topic, clients find the handle themselves
+    return pack_record(
+        topic.encode(),
+        record[summary.body_start : summary.body_end],
+        properties,
+        summary.queue_id,
+        summary.queue_offset,
+        summary.physical_offset,
+        summary.store_timestamp,
+        summary.store_host,
+        summary.born_timestamp,
+        summary.born_host,
+        summary.sys_flag,
+        summary.flag,
+        summary.reconsume_times,
+        summary.prepared_transaction_offset,
+    )

@@ -1,0 +1,1 @@
+"""A slave that acts for its master, and the master that takes over again."""

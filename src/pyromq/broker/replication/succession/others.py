@@ -1,0 +1,96 @@
+"""Other masters of the cluster that take messages of a topic, as the name servers tell; remembered for a while."""
+
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyromq.broker.config import BrokerConfig
+from pyromq.errors import PyroMQError
+from pyromq.protocol import perm
+from pyromq.protocol.bodies.route import ClusterInfo, TopicRouteData
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers.base import Header
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.remoting.client import Client
+
+log = logging.getLogger(__name__)
+
+CALL_TIMEOUT = 3.0
+MAX_AGE_MS = 5_000
+MAX_TOPICS = 1_000
+MASTER_ID = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a message may go."""
+
+    address: str
+    queues: int
+
+
+class OtherMasters:
+    """Asks one name server after the other."""
+
+    def __init__(self, config: BrokerConfig, client: Client, clock: Callable[[], int]) -> None:
+        self._config = config
+        self._client = client
+        self._clock = clock
+        self._turn = itertools.count()
+        self._known: dict[str, tuple[int, list[Target]]] = {}
+
+    async def of(self, topic: str) -> list[Target]:
+        """Those that have the topic; without any, all others, which may make it. Each in turn comes first."""
+        at, targets = self._known.get(topic, (0, []))
+        if not targets or self._clock() - at >= MAX_AGE_MS:
+            targets = await self._ask_all(topic)
+            if len(self._known) >= MAX_TOPICS:
+                self._known.clear()
+            self._known[topic] = self._clock(), targets
+        first = next(self._turn) % max(1, len(targets))
+        return targets[first:] + targets[:first]
+
+    def forget(self, topic: str) -> None:
+        """What is known of a topic did not hold."""
+        self._known.pop(topic, None)
+
+    async def _ask_all(self, topic: str) -> list[Target]:
+        for namesrv in self._config.namesrv_addr:
+            try:
+                return await self._having(namesrv, topic) or await self._any(namesrv)
+            except PyroMQError as error:
+                log.debug("name server %s does not know other masters: %s", namesrv, error)
+        return []
+
+    async def _having(self, namesrv: str, topic: str) -> list[Target]:
+        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
+        answer = await self._ask(namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        route = TopicRouteData.decode(answer.body)
+        masters = {each.broker_name: each.broker_addrs.get(MASTER_ID) for each in route.broker_datas}
+        # A slave that acts for its master is shown as one, too, but its queues are not writable.
+        return [
+            Target(address, max(1, queues.write_queue_nums))
+            for queues in route.queue_datas
+            if queues.broker_name != self._config.broker_name
+            and perm.is_writable(queues.perm)
+            and (address := masters.get(queues.broker_name))
+        ]
+
+    async def _any(self, namesrv: str) -> list[Target]:
+        answer = await self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
+        if answer.code != ResponseCode.SUCCESS:
+            return []
+        return [
+            Target(address, 1)
+            for each in ClusterInfo.decode(answer.body).broker_addr_table.values()
+            if each.broker_name != self._config.broker_name
+            and each.cluster == self._config.broker_cluster_name
+            and (address := each.broker_addrs.get(MASTER_ID))
+        ]
+
+    async def _ask(self, address: str, code: RequestCode, header: Header | None = None) -> Command:
+        return await self._client.call(address, Command.request(code, header), CALL_TIMEOUT)

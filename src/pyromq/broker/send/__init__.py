@@ -1,0 +1,1 @@
+"""Sending: messages, batches and replies."""

@@ -1,0 +1,366 @@
+"""SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: check, store, answer.
+
+A plain send goes through `_serve` top to bottom. Kinds of messages that need more (retries, transactions) add a step,
+which sees the message before it is stored and may rewrite or refuse it.
+"""
+
+import random
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final
+
+from pyromq.broker.admin.stats import BrokerStats
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.durability import Durability
+from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.refusals import answer as refused
+from pyromq.broker.tables.newnames import party_of
+from pyromq.broker.tables.topics import Topics
+from pyromq.errors import PyroMQError
+from pyromq.protocol import names, perm
+from pyromq.protocol.bodies.enums import TopicFilterType
+from pyromq.protocol.bodies.topics import TopicConfig
+from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.command import ONEWAY_FLAG, Command, encode
+from pyromq.protocol.errors import MessageError, ValidationError
+from pyromq.protocol.handles.ids import UniqueIdGenerator
+from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
+from pyromq.protocol.headers.sendreply import SendReplies
+from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.host import pack_host
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.endpoint import Answer, Handler
+from pyromq.remoting.handler import Deferred, Grouped
+from pyromq.remoting.outbox import Frames
+from pyromq.store.config import BrokerRole
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.messagestore import MessageStore
+
+CODE_OF_STATUS = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
+}
+"""Every other status is SYSTEM_ERROR."""
+
+Step = Callable[[SendMessageHeader, PutMessage, Command], None]
+"""Sees a message whose topic or properties mark it as special, before it is stored; may rewrite it or raise Refused."""
+
+_BATCH = RequestCode.SEND_BATCH_MESSAGE
+_PUT_OK = PutStatus.PUT_OK
+# Members of enums by names of their own: a look-up in the class takes as long as a step of the way of a message.
+_SLAVE = BrokerRole.SLAVE
+_MULTI_TAG = TopicFilterType.MULTI_TAG
+_ONEWAY = ONEWAY_FLAG
+_TIMER = names.TIMER_TOPIC
+_UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
+_Send = tuple[Command, PutMessage, int, PutResult]
+"""A request with its message, the queue it asked for and the outcome."""
+_OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
+
+
+def refusal(result: PutResult) -> Refused:
+    """What a client is told about a message that was not stored."""
+    code = CODE_OF_STATUS.get(result.status, ResponseCode.SYSTEM_ERROR)
+    prefix = "[PC_SYNCHRONIZED]broker busy: " if result.status is PutStatus.OS_PAGE_CACHE_BUSY else ""
+    return Refused(code, f"{prefix}{result.status.name}: {result.reason}")
+
+
+class Sender:
+    """Takes messages from producers."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        store: MessageStore,
+        durability: Durability,
+        stats: BrokerStats,
+        ids: UniqueIdGenerator,
+        clock: Callable[[], int],
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._store = store
+        self._durability = durability
+        self._stats = stats
+        self._ids = ids
+        self._clock = clock
+        self._note_settings()
+        self.steps: list[Step] = []
+        self.marks: set[str] = {Property.TRANSACTION_PREPARED}
+        """Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
+        self.busy = 0
+        """How often a message was refused because too many wait for the disk."""
+
+    def handlers(self) -> dict[int, Handler]:
+        """The request codes served here."""
+        return {
+            RequestCode.SEND_MESSAGE: self._grouped(SendMessageHeader),
+            RequestCode.SEND_MESSAGE_V2: self._grouped(SendMessageV2Header),
+            RequestCode.SEND_BATCH_MESSAGE: partial(self._serve, SendMessageV2Header),
+        }
+
+    def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
+        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class))
+
+    def _serve(
+        self, header_class: type[SendMessageHeader], request: Command, connection: Connection
+    ) -> Answer | Deferred:
+        started = self._clock()
+        header = request.header(header_class)
+        topic = self.check(header, request, connection, started)
+        message = self.message(header, request, topic, connection)
+        queue_id, properties = message.queue_id, message.property_map or {}
+        if header.batch or request.code == _BATCH:
+            self._check_batch(header.topic)
+            result = self._store.put_batch(message)
+        else:
+            if header.topic[0] == "%" or not self.marks.isdisjoint(properties):
+                for step in self.steps:
+                    step(header, message, request)
+                properties = message.property_map or {}
+            result = self._store.put(message)
+        if not result.stored:
+            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
+            raise refusal(result)
+        self.count(message.topic, result)
+        answer = self._frame(request, message, queue_id, result)
+        if self._durability.needed(properties):
+            later = Deferred()
+            self._durability.wait(
+                result, partial(self._settle, later, started, answer, [(request, message, queue_id, result)])
+            )
+            return later
+        self._store.stats.put_took(result.store_timestamp - started)
+        return answer
+
+    def _serve_many(
+        self, header_class: type[SendMessageHeader], requests: Sequence[Command], connection: Connection
+    ) -> bytes | Deferred | None:
+        """Several sends that came together, each step for all of them; None when one of them needs a way of its own."""
+        started = self._clock()
+        try:
+            headers = [request.header(header_class) for request in requests]
+            topics = [
+                self.check(header, request, connection, started)
+                for header, request in zip(headers, requests, strict=True)
+            ]
+            messages = [
+                self.message(header, request, topic, connection)
+                for header, request, topic in zip(headers, requests, topics, strict=True)
+            ]
+        except PyroMQError:
+            return None
+        if not all(map(self._is_plain, headers, messages)):
+            return None
+        queue_ids = [message.queue_id for message in messages]
+        results = self._store.put_many(messages)
+        sends = list(zip(requests, messages, queue_ids, results, strict=True))
+        self._count_many(messages, results)
+        answers = b"".join([self._frame(*send) for send in sends if not send[0].flag & _ONEWAY])
+        last = next((result for result in reversed(results) if result.stored), None)
+        if last is not None and self._durability.needed({}):
+            later = Deferred()
+            self._durability.wait(last, partial(self._settle, later, started, answers, sends))
+            return later
+        self._store.stats.put_took(self._clock() - started, len(results))
+        return answers
+
+    def _is_plain(self, header: SendMessageHeader, message: PutMessage) -> bool:
+        """Whether a message is stored as it came, and acknowledged like all others."""
+        properties = message.property_map or {}
+        return (
+            not header.batch
+            and header.topic[0] != "%"
+            and self.marks.isdisjoint(properties)
+            and properties.get(Property.WAIT) != "false"
+        )
+
+    def _settle(
+        self, later: Deferred, started: int, answers: Frames, sends: Sequence[_Send], status: PutStatus
+    ) -> None:
+        """Messages are as safe as they were asked to be, or the wait for that is over."""
+        self._store.stats.put_took(self._clock() - started, len(sends))
+        if status is not _PUT_OK:
+            answers = b"".join([self._frame(*send, status) for send in sends if not send[0].flag & _ONEWAY])
+        later.answer(answers)
+
+    def _frame(
+        self, request: Command, message: PutMessage, queue_id: int, result: PutResult, status: PutStatus = _PUT_OK
+    ) -> bytes:
+        """The answer to one send, as a frame."""
+        unique_key = (message.property_map or {}).get(_UNIQUE_KEY)
+        if result.status is status is _PUT_OK and unique_key and message.topic != _TIMER and not request.serialization:
+            return self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
+        if not result.stored:
+            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
+            return encode(refused(request, refusal(result)))
+        header = self._header(message, queue_id, result)
+        remark = None if status is _PUT_OK else status.name
+        return encode(request.reply(CODE_OF_STATUS[status], header, remark=remark))
+
+    def _header(self, message: PutMessage, queue_id: int, result: PutResult) -> SendMessageResponseHeader:
+        """What is said about a stored message, in the form that says everything."""
+        properties = message.property_map or {}
+        return SendMessageResponseHeader(
+            msg_id=result.message_id,
+            queue_id=queue_id,
+            queue_offset=result.queue_offset,
+            transaction_id=properties.get(Property.UNIQ_KEY),
+            recall_handle=self._recall_handle(properties) if message.topic == names.TIMER_TOPIC else None,
+            msg_region=self._config.region_id,
+            trace_on=self._config.trace_on,
+        )
+
+    def _recall_handle(self, properties: dict[str, str]) -> str | None:
+        """With which a producer can take a timed message back; none for retries."""
+        topic, slot = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.TIMER_OUT_MS, "")
+        if names.is_retry_topic(topic):
+            return None
+        try:
+            # A millisecond more, so that rounding down leads a recall to the same slot.
+            due = int(slot) + 1
+            return encode_recall_handle(
+                RecallHandle(topic, self._config.broker_name, due, properties.get(Property.UNIQ_KEY, ""))
+            )
+        except (ValueError, ValidationError):
+            return None  # the message is stored all the same
+
+    def check(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> TopicConfig:
+        """The topic that a message may be stored in, made if it has to be.
+
+        Raises Refused or ValidationError, and Unsaved until a new topic is on disk.
+        """
+        config = self._config
+        if config.broker_role is _SLAVE:
+            if config.enable_slave_acting_master:  # clients may take it for a master
+                raise Refused(
+                    ResponseCode.SERVICE_NOT_AVAILABLE,
+                    "a slave that acts for its master takes no messages: try another",
+                )
+            raise Refused(
+                ResponseCode.SYSTEM_BUSY,
+                "[REJECTREQUEST]system busy, start flow control for a while: this is a slave, send to its master",
+            )
+        if now < config.start_accept_send_request_time_stamp:
+            raise Refused(
+                ResponseCode.SYSTEM_ERROR,
+                f"broker unable to service, until {config.start_accept_send_request_time_stamp} (now {now})",
+            )
+        topic = self._topics.get(header.topic)
+        if topic is None:
+            names.check_topic(header.topic)
+            topic = self._create(header, party_of(config, request, connection))
+        if header.topic in names.FORBIDDEN_TOPICS:
+            names.check_sendable(header.topic)
+        if topic.order and not perm.is_writable(config.broker_permission):
+            raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{config.broker_name}] sending message is forbidden")
+        if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
+            raise Refused(
+                ResponseCode.INVALID_PARAMETER,
+                f"queueId[{header.queue_id}] is illegal: topic {topic.topic_name} has {topic.write_queue_nums} "
+                f"write and {topic.read_queue_nums} read queues",
+            )
+        return topic
+
+    def count(self, topic: str, result: PutResult) -> None:
+        """Statistics of a stored message or batch."""
+        self._stats.add_put(topic, self._config.broker_cluster_name, result.count, result.size)
+
+    def _count_many(self, messages: Sequence[PutMessage], results: Sequence[PutResult]) -> None:
+        """Statistics of a group."""
+        sizes: defaultdict[str, list[int]] = defaultdict(list)
+        for message, result in zip(messages, results, strict=True):
+            if result.status is _PUT_OK:
+                sizes[message.topic].append(result.size)
+        for topic, stored in sizes.items():
+            self._stats.add_put(topic, self._config.broker_cluster_name, len(stored), sum(stored), len(stored))
+
+    def _create(self, header: SendMessageHeader, party: str) -> TopicConfig:
+        unit = bool(header.unit_mode)
+        topic = self._topics.create_on_send(
+            header.topic, header.default_topic, header.default_topic_queue_nums, unit=unit, party=party
+        )
+        if topic is None and names.is_retry_topic(header.topic):
+            topic = self._topics.ensure(header.topic, 1, unit=unit, party=party)
+        if topic is None:
+            raise topic_not_exist(header.topic)
+        return topic
+
+    def message(
+        self, header: SendMessageHeader, request: Command, topic: TopicConfig, connection: Connection
+    ) -> PutMessage:
+        """The message of a request, with the broker's own properties. Raises Refused."""
+        text = header.properties or ""
+        if len(text) > MAX_PROPERTIES:
+            raise Refused(
+                ResponseCode.MESSAGE_ILLEGAL,
+                f"the properties have {len(text)} characters, more than {MAX_PROPERTIES}",
+            )
+        properties = decode_properties(text)
+        try:
+            stored_text = self._own_properties(text, properties)
+        except MessageError as error:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        queue_id = header.queue_id
+        if queue_id < 0:
+            queue_id = random.randrange(max(1, topic.write_queue_nums))
+        sys_flag = header.sys_flag
+        if topic.topic_filter_type is _MULTI_TAG:
+            sys_flag |= sysflag.MULTI_TAGS
+        return PutMessage(
+            header.topic,
+            queue_id,
+            request.body,
+            stored_text,
+            properties,
+            sys_flag,
+            header.flag,
+            header.born_timestamp,
+            pack_host(connection.peer),
+            None,
+            header.reconsume_times or 0,
+        )
+
+    def _own_properties(self, text: str, properties: dict[str, str]) -> bytes:
+        """The stored property text: the producer's, and what the broker adds to every message."""
+        if self._trace is not self._config.trace_on:
+            self._note_settings()
+        plain = Property.UNIQ_KEY in properties and _OWN_PROPERTIES.isdisjoint(properties)
+        if plain:
+            properties.update(self._added)
+            return text.encode() + (self._suffix if text[-1] == "\x02" else b"\x02" + self._suffix)
+        properties.pop(Property.POP_CK, None)
+        properties.update(self._added)
+        if Property.UNIQ_KEY not in properties:
+            properties[Property.UNIQ_KEY] = self._ids()
+        return encode_properties(properties)
+
+    def _note_settings(self) -> None:
+        """Make anew what every message gets, because a setting that is part of it changed."""
+        config = self._config
+        self._trace = config.trace_on
+        self._added = {
+            Property.MSG_REGION: config.region_id,
+            Property.TRACE_ON: "true" if config.trace_on else "false",
+            Property.CLUSTER: config.broker_cluster_name,
+        }
+        self._suffix = encode_properties(self._added)
+        self._replies = SendReplies(config.region_id, trace_on=config.trace_on)
+
+    @staticmethod
+    def _check_batch(topic: str) -> None:
+        if names.is_retry_topic(topic):
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"batch request does not support retry group {topic}")
+        if len(topic) > names.MAX_TOPIC:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, f"message topic length over {names.MAX_TOPIC}")

@@ -1,0 +1,1 @@
+"""`pyromq send` and `pyromq consume`."""

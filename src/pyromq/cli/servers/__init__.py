@@ -1,0 +1,1 @@
+"""Commands that run servers, and what they share."""

@@ -1,0 +1,244 @@
+"""Pop consumption: the broker hands messages out for a while, and gets an acknowledgement or gives them to others.
+
+A push consumer works this way for topics that the broker assigns to it in POP mode. There is no offset and no order:
+messages that fail are hidden for a delay that grows, and what is never acknowledged comes again by itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from functools import partial
+from typing import Any
+
+from pyromq.client.clock import Clock, sleep, within
+from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest, handle_of
+from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Verdict
+from pyromq.client.consumer.push.listenercall import Consuming
+from pyromq.client.consumer.push.workers import Job, Workers
+from pyromq.client.consumer.subscription import Subscriptions
+from pyromq.errors import PyroMQError
+from pyromq.protocol.bodies.clients import PopProcessQueueInfo
+from pyromq.protocol.bodies.enums import ConsumeFromWhere
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+
+log = logging.getLogger(__name__)
+
+FLOW_DELAY = 0.050
+PAUSED_DELAY = 1.0
+ERROR_DELAY = 1.0
+GIVE_BACK_DELAY = 1.0
+
+RETRY_STEPS = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
+"""Seconds until a failed message comes again, by how often it failed."""
+
+
+def retry_delay(reconsume_times: int, delay_level: int) -> int:
+    """Seconds; `delay_level` above 0 overrides the count.
+
+    >>> retry_delay(0, 0), retry_delay(2, 0), retry_delay(99, 0), retry_delay(0, 3)
+    (10, 60, 7200, 120)
+    """
+    step = delay_level if delay_level > 0 else reconsume_times
+    return RETRY_STEPS[min(step, len(RETRY_STEPS) - 1)]
+
+
+def last_delay(age: float) -> int | None:
+    """For a message that failed too often: the next step above its age, None when it is too old to come again."""
+    if age > 2 * RETRY_STEPS[-1]:
+        return None
+    return next((step for step in RETRY_STEPS if step > age), RETRY_STEPS[-1])
+
+
+class PoppedQueue:
+    """One assignment: a queue, or all queues of a broker."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        """Messages handed out and neither acknowledged nor hidden."""
+        self.dropped = False
+        self.last_pop_ms = 0
+        self.task: asyncio.Task[None] | None = None
+
+
+class PopConsumption:
+    """The pop loops of one consumer and what becomes of their messages."""
+
+    def __init__(
+        self,
+        config: PushConfig,
+        clock: Clock,
+        fetcher: PopFetcher,
+        subscriptions: Subscriptions,
+        consuming: Consuming,
+        workers: Workers,
+        batch_size: int,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._fetcher = fetcher
+        self._subscriptions = subscriptions
+        self._consuming = consuming
+        self._workers = workers
+        self._batch_size = batch_size
+        self._answers: set[asyncio.Task[None]] = set()
+        self.queues: dict[MessageQueue, PoppedQueue] = {}
+        self.paused = False
+
+    async def assign(self, topic: str, wanted: Sequence[MessageQueue]) -> bool:
+        """Pop exactly these queues of a topic; whether that is a change."""
+        known = {queue for queue in self.queues if queue.topic == topic}
+        for queue in known - set(wanted):
+            await self._drop(queue)
+        for queue in sorted(set(wanted) - known):
+            popped = self.queues[queue] = PoppedQueue()
+            popped.task = asyncio.get_running_loop().create_task(self._run(queue, popped), name=f"pop {queue}")
+        return known != set(wanted)
+
+    async def stop(self) -> None:
+        """Pop nothing more."""
+        for queue in list(self.queues):
+            await self._drop(queue)
+
+    async def close(self, grace: float) -> None:
+        """Let acknowledgements under way finish."""
+        if self._answers:
+            try:
+                await within(self._clock, grace, asyncio.gather(*self._answers, return_exceptions=True))
+            except TimeoutError:
+                log.warning("%d popped batches were not acknowledged in time and come again", len(self._answers))
+
+    def info(self) -> dict[MessageQueue, PopProcessQueueInfo]:
+        """For tools."""
+        return {
+            queue: PopProcessQueueInfo(
+                wait_ack_count=popped.waiting, dropped=popped.dropped, last_pop_timestamp=popped.last_pop_ms
+            )
+            for queue, popped in self.queues.items()
+        }
+
+    # -- the loop
+
+    async def _drop(self, queue: MessageQueue) -> None:
+        popped = self.queues.pop(queue)
+        popped.dropped = True
+        if popped.task is not None:
+            popped.task.cancel()
+            await asyncio.gather(popped.task, return_exceptions=True)
+
+    async def _run(self, queue: MessageQueue, popped: PoppedQueue) -> None:
+        while not popped.dropped:
+            popped.last_pop_ms = self._clock.millis()
+            delay = self._reason_to_wait(queue, popped)
+            if delay is None:
+                try:
+                    await self._pop(queue, popped)
+                    await asyncio.sleep(0)  # the others on this loop get their turn
+                    continue
+                except PyroMQError as error:
+                    log.warning("%s could not be popped: %s", queue, error)
+                except Exception:
+                    log.exception("popping %s failed", queue)
+                delay = ERROR_DELAY
+            await sleep(self._clock, delay)
+
+    def _reason_to_wait(self, queue: MessageQueue, popped: PoppedQueue) -> float | None:
+        if self.paused or queue.topic not in self._subscriptions.by_topic:
+            return PAUSED_DELAY
+        return FLOW_DELAY if popped.waiting > self._config.pop_threshold_for_queue else None
+
+    async def _pop(self, queue: MessageQueue, popped: PoppedQueue) -> None:
+        first = self._config.consume_from == ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+        request = PopRequest(
+            queue=queue,
+            subscription=self._subscriptions.by_topic[queue.topic],
+            max_messages=self._config.pop_batch_size,
+            invisible=self._config.pop_invisible_time,
+            init_mode=0 if first else 1,
+        )
+        started = self._clock.monotonic()
+        messages = await self._fetcher.pop(request)
+        if not messages:
+            return
+        self._consuming.stats.pulled(queue.topic, self._clock.monotonic() - started, len(messages))
+        popped.waiting += len(messages)
+        for start in range(0, len(messages), self._batch_size):
+            batch = messages[start : start + self._batch_size]
+            context = ConcurrentContext(queue=self._consuming.user_queue(queue))
+            self._workers.submit(
+                Job(
+                    batch,
+                    context,
+                    partial(self._finish, queue, popped, batch, context),
+                    partial(self._begin, queue, popped, batch, context),
+                )
+            )
+
+    # -- around the listener
+
+    def _begin(
+        self, queue: MessageQueue, popped: PoppedQueue, batch: list[ReceivedMessage], context: ConcurrentContext
+    ) -> bool:
+        """Not for what the broker gives to others by now."""
+        if popped.dropped or handle_of(batch[0]).due <= self._clock.millis():
+            return False
+        self._consuming.before(queue, batch, context)
+        return True
+
+    def _finish(
+        self,
+        queue: MessageQueue,
+        popped: PoppedQueue,
+        batch: list[ReceivedMessage],
+        context: ConcurrentContext,
+        verdict: Verdict | None,
+    ) -> None:
+        if verdict is None:
+            self._spawn(self._give_back(popped, batch))
+            return
+        count = len(batch) if context.acknowledged is None else max(0, context.acknowledged)
+        done = 0 if verdict.outcome is ConsumeOutcome.LATER else min(count, len(batch))
+        self._consuming.after(queue, batch, context, verdict, failed=len(batch) - done)
+        self._spawn(self._answer(popped, batch, done, context.delay_level))
+
+    async def _answer(self, popped: PoppedQueue, batch: list[ReceivedMessage], done: int, delay_level: int) -> None:
+        """Acknowledge the first `done` messages and hide the others. What cannot be told comes again by itself."""
+        try:
+            await self._fetcher.ack_all(batch[:done])
+        except PyroMQError as error:
+            log.warning("%d messages could not be acknowledged and come again: %s", done, error)
+        finally:
+            popped.waiting -= done
+        for message in batch[done:]:
+            try:
+                await self._fail(message, delay_level)
+            except PyroMQError as error:
+                log.warning("%r could not be answered and comes again: %s", message, error)
+            finally:
+                popped.waiting -= 1
+
+    async def _give_back(self, popped: PoppedQueue, batch: list[ReceivedMessage]) -> None:
+        """Others need not wait until the broker takes back by itself what was not begun here."""
+        for message in batch:
+            try:
+                if handle_of(message).due > self._clock.millis() + GIVE_BACK_DELAY * 1000:
+                    await self._fetcher.hide(message, GIVE_BACK_DELAY)
+            except PyroMQError as error:
+                log.info("%r could not be given back and comes again later: %s", message, error)
+            finally:
+                popped.waiting -= 1
+
+    async def _fail(self, message: ReceivedMessage, delay_level: int) -> None:
+        delay: int | None = retry_delay(message.reconsume_times, delay_level)
+        if message.reconsume_times >= self._consuming.retry.max_reconsume:
+            delay = last_delay((self._clock.millis() - message.born_timestamp) / 1000)
+        if delay is None:
+            log.warning("%r failed too often for too long and is given up", message)
+            await self._fetcher.ack(message)
+        else:
+            await self._fetcher.hide(message, delay)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)

@@ -1,0 +1,1 @@
+"""The push consumer: queues owned, pull loops, listeners."""

@@ -1,0 +1,138 @@
+"""Listeners: the user's functions that consume messages, what they may return, and the context they get."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, NamedTuple
+
+from pyromq.client.errors import ClientError
+from pyromq.client.trace import context as tracecontext
+from pyromq.protocol.message import MessageQueue, ReceivedMessage
+
+ListenerFunction = Callable[..., Any]
+"""`f(message)`, or `f(messages)` for a batch listener; a second parameter, if it has one, gets the context.
+
+Returning None or True means consumed; False, or raising, means later. A `ConsumeOutcome` says it in words.
+"""
+
+
+class ConsumeOutcome(Enum):
+    """What became of the messages."""
+
+    SUCCESS = "SUCCESS"
+    LATER = "LATER"
+    """Concurrent: delivered again after a delay that grows. Ordered: the queue pauses, then the same messages again."""
+    COMMIT = "COMMIT"
+    """Ordered, with `context.auto_commit` off: everything up to here is consumed."""
+    ROLLBACK = "ROLLBACK"
+    """Ordered, with `context.auto_commit` off: everything since the last commit again."""
+
+
+@dataclass(slots=True, kw_only=True)
+class ConcurrentContext:
+    """What a concurrent listener may look at and decide."""
+
+    queue: MessageQueue
+    delay_level: int = 0
+    """For failed messages: 0 lets the broker choose, -1 sends them to the dead letters, 1 to 18 is that delay."""
+    acknowledged: int | None = None
+    """For batches that return success: how many of the messages, from the first on, it is true for; None means all."""
+
+
+@dataclass(slots=True, kw_only=True)
+class OrderlyContext:
+    """What an ordered listener may look at and decide."""
+
+    queue: MessageQueue
+    auto_commit: bool = True
+    suspend_time: float | None = None
+    """How long the queue pauses after LATER; None means the consumer's setting."""
+
+
+ConsumeContext = ConcurrentContext | OrderlyContext
+
+
+class Verdict(NamedTuple):
+    """How one call of a listener ended."""
+
+    outcome: ConsumeOutcome
+    error: BaseException | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """A user's function and how to call it."""
+
+    function: ListenerFunction
+    orderly: bool
+    batch: bool
+    takes_context: bool
+    is_async: bool
+
+    @classmethod
+    def of(cls, function: ListenerFunction, *, orderly: bool, batch: bool) -> "Listener":
+        """Raises ClientError for what cannot be called with one or two arguments."""
+        if not callable(function):
+            raise ClientError(f"a listener must be callable, not {type(function).__name__}")
+        is_async = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - the method itself is inspected, not whether it exists
+        )
+        return cls(function, orderly, batch, _takes_two(function), is_async)
+
+    def call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+        """Call a plain function, or make the coroutine of the other kind."""
+        if tracecontext.is_used() and not self.is_async:
+            with tracecontext.continued(messages):
+                return self._call(messages, context)
+        return self._call(messages, context)
+
+    async def await_call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+        work: Awaitable[Any] = self._call(messages, context)
+        if tracecontext.is_used():
+            with tracecontext.continued(messages):
+                return await work
+        return await work
+
+    def _call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+        what = list(messages) if self.batch else messages[0]
+        return self.function(what, context) if self.takes_context else self.function(what)
+
+
+def _takes_two(function: ListenerFunction) -> bool:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return False
+    for count in (2, 1):
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return count == 2 and _required_or_context(signature)
+    raise ClientError(f"listener {function!r} must take a message, or a message and its context")
+
+
+def _required_or_context(signature: inspect.Signature) -> bool:
+    """A second parameter with a default is the user's own, unless it is called `context`."""
+    parameters = [
+        parameter
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    return len(parameters) >= 2 and (parameters[1].default is parameters[1].empty or parameters[1].name == "context")
+
+
+def read_outcome(returned: Any) -> ConsumeOutcome:
+    """Raises ClientError for something that is no outcome."""
+    if returned is None or returned is True:
+        return ConsumeOutcome.SUCCESS
+    if returned is False:
+        return ConsumeOutcome.LATER
+    if isinstance(returned, ConsumeOutcome):
+        return returned
+    if inspect.iscoroutine(returned):
+        returned.close()
+        raise ClientError("the listener returned a coroutine; define it with async def, so that it is awaited")
+    raise ClientError(f"the listener returned {returned!r}; expected None, True, False or a ConsumeOutcome")

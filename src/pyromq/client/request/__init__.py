@@ -1,0 +1,1 @@
+"""Requests that are answered by messages."""

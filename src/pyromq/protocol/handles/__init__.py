@@ -1,0 +1,1 @@
+"""Texts that stand for something elsewhere: message ids, pop and recall handles, names of writers."""

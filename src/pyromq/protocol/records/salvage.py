@@ -1,0 +1,231 @@
+"""Messages out of bytes that may be damaged, for those who must go on: one broken record does not spoil the others.
+
+A record that cannot be read as it was sent comes out all the same, with what is left of it and its `fault`:
+
+- its frame holds, but body, topic or properties do not (checksum, compression, inner batch, text): the body is as it
+  is stored, `sys_flag` says whether that is compressed;
+- its frame is broken: the body is the whole record, and only its place is known.
+
+Where a size is wrong, the next record is looked for by its magic number. Nothing here raises for what bytes say.
+"""
+
+from typing import Final, NamedTuple
+from zlib import crc32
+
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.properties import Property, decode_properties
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import unwrap
+from pyromq.protocol.records.compression import MAX_INFLATED, InflatedSizeError, decompress
+from pyromq.protocol.records.host import unpack_host
+from pyromq.protocol.records.record import (
+    MAGIC_V1,
+    MAGIC_V2,
+    MAX_INFLATED_RECORDS,
+    MIN_SIZE,
+    Buffer,
+    RecordError,
+    decode_at,
+    locate_record,
+)
+
+_MAGICS: Final = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
+_MAGIC_START: Final = _MAGICS[0][:3]
+_QUEUE_OFFSET: Final = slice(20, 28)
+_PHYSICAL_OFFSET: Final = slice(28, 36)
+_COMPRESSED = sysflag.COMPRESSED
+_WRAPPED = sysflag.WRAPPED_BATCH
+
+
+class Salvage(NamedTuple):
+    """What came out of a buffer.
+
+    Not `complete` when records at the end were left alone, because those before them inflated to as much as one call
+    may hold: ask for them again.
+    """
+
+    messages: list[ReceivedMessage]
+    complete: bool = True
+
+
+def salvage_record(buf: Buffer, *, inflate: bool = True, max_body: int = MAX_INFLATED) -> ReceivedMessage:
+    """The one message of a buffer, with its `fault` if it is damaged. An inner batch stays one message."""
+    data = bytes(buf)
+    try:
+        return _with_old_fault(decode_at(data, 0, inflate, True, max_body, True))
+    except MessageError as error:
+        return _damaged(data, 0, error, inflate, max_body)
+
+
+def salvage_records(
+    buf: Buffer,
+    *,
+    inflate: bool = True,
+    max_body: int = MAX_INFLATED,
+    max_total: int = MAX_INFLATED_RECORDS,
+    low: int = 0,
+    high: int | None = None,
+    delta: int = 0,
+) -> Salvage:
+    """All messages of a pull body, inner batches unwrapped, damaged ones with their `fault`.
+
+    `max_body` bounds one inflated body; a larger one stays as it is, with a fault. `max_total` bounds all of them.
+    `low` and `high` are the queue offsets that the broker speaks of, and `delta` is added to those in the records: one
+    outside is a fault as well, and the record gets a place within that no other has.
+    """
+    data = bytes(buf)
+    end, offset, budget = len(data), 0, max(max_total, max_body)
+    messages: list[ReceivedMessage] = []
+    broken: list[ReceivedMessage] = []
+    while offset < end:
+        try:
+            message = decode_at(data, offset, inflate, True, min(max_body, budget), True)
+            if Property.FAULT in message.properties:
+                _with_old_fault(message)
+        except MessageError as error:
+            if messages and budget < max_body and isinstance(error, InflatedSizeError):
+                return Salvage(_placed(messages, broken, low, high), complete=False)
+            message = _damaged(data, offset, error, inflate, max_body)
+            broken.append(message)
+        offset += message.store_size
+        message.queue_offset += delta
+        # Bodies that were not inflated cost no more than the buffer itself, which its owner has bounded.
+        budget -= max(len(message.body) - message.store_size, 0)
+        if message.sys_flag & _WRAPPED == _WRAPPED and not message.sys_flag & _COMPRESSED and message.fault is None:
+            try:
+                # It may begin before the offset that was asked for.
+                messages += [each for each in unwrap(message) if each.queue_offset >= low]
+                continue
+            except MessageError as error:
+                message.fault = f"the inner batch cannot be read: {error}"
+                broken.append(message)
+        messages.append(message)
+    return Salvage(_placed(messages, broken, low, high))
+
+
+def _with_old_fault(message: ReceivedMessage) -> ReceivedMessage:
+    """A copy of a damaged message is whole by its own checksum; it still is damaged."""
+    message.fault = message.properties.get(Property.FAULT)
+    return message
+
+
+def _damaged(data: bytes, offset: int, error: MessageError, inflate: bool, max_body: int) -> ReceivedMessage:
+    try:
+        fields, body_start, body_end, topic_start, topic_end = locate_record(data, offset, len(data))
+    except RecordError:
+        return _unframed(data, offset, error)
+    (size, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
+     born_timestamp, born_host, store_timestamp, store_host, reconsume_times, prepared, _) = fields  # fmt: skip
+    body, faults = data[body_start:body_end], []
+    if crc32(body) & 0x7FFFFFFF != crc:
+        faults.append(f"the body does not match its checksum {crc}")
+    elif inflate and sys_flag & _COMPRESSED:
+        try:
+            body = decompress(body, sys_flag, limit=max_body)
+            sys_flag &= ~_COMPRESSED
+        except MessageError as reason:
+            faults.append(str(reason))
+    name, text = data[topic_start:topic_end], data[topic_end + 2 : offset + size]
+    if not _is_text(name):
+        faults.append("the topic is not UTF-8")
+    if not _is_text(text):
+        faults.append("the properties are not UTF-8")
+    return ReceivedMessage(
+        str(name, "utf-8", "replace"),
+        body,
+        decode_properties(text),
+        flag=flag,
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        physical_offset=physical_offset,
+        sys_flag=sys_flag,
+        born_timestamp=born_timestamp,
+        born_host=unpack_host(born_host),
+        store_timestamp=store_timestamp,
+        store_host=unpack_host(store_host),
+        reconsume_times=reconsume_times,
+        prepared_transaction_offset=prepared,
+        body_crc=crc,
+        store_size=size,
+        fault="; ".join(faults) or str(error),
+    )
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _unframed(data: bytes, offset: int, error: MessageError) -> ReceivedMessage:
+    """What lies up to the next record, as one message; its offsets are those it claims, if it is long enough."""
+    raw = data[offset : next_record(data, offset)]
+    return ReceivedMessage(
+        "",
+        raw,
+        {},
+        queue_offset=int.from_bytes(raw[_QUEUE_OFFSET], signed=True),
+        physical_offset=int.from_bytes(raw[_PHYSICAL_OFFSET], signed=True),
+        store_size=len(raw),
+        fault=f"no record can be made out: {error}",
+    )
+
+
+def next_record(data: bytes, offset: int) -> int:
+    """Where the record behind a broken one begins: where its size says if that can be, else the next that is whole."""
+    end = len(data)
+    following = offset + int.from_bytes(data[offset : offset + 4], signed=True)
+    if offset + MIN_SIZE <= following <= end and (following == end or data[following + 4 : following + 8] in _MAGICS):
+        return following
+    at = data.find(_MAGIC_START, offset + 8)
+    while at >= 0:
+        try:
+            locate_record(data, at - 4, end)
+        except RecordError:
+            at = data.find(_MAGIC_START, at + 1)
+        else:
+            return at - 4
+    return end
+
+
+def _placed(
+    messages: list[ReceivedMessage], broken: list[ReceivedMessage], low: int, high: int | None
+) -> list[ReceivedMessage]:
+    """Every message gets a place of its own within the range: consumers know messages by it, and commit it."""
+    if high is None or not messages:
+        return messages
+    offsets = [message.queue_offset for message in messages]
+    if not broken and low <= offsets[0] and offsets[-1] < high and all(map(int.__lt__, offsets, offsets[1:])):
+        return messages
+    # What a broken one claims counts only where no sound one is.
+    doubtful = {id(message) for message in broken}
+    taken: set[int] = set()
+    astray: set[int] = set()
+    for message in sorted(messages, key=lambda each: id(each) in doubtful):
+        if low <= message.queue_offset < high and message.queue_offset not in taken:
+            taken.add(message.queue_offset)
+        else:
+            astray.add(id(message))
+    behind = low
+    for message in messages:
+        if id(message) in astray:
+            if message.fault is None:
+                message.fault = f"it claims queue offset {message.queue_offset}, beside {low} to {high - 1}"
+            message.queue_offset = _free_place(behind, low, high, taken)
+            taken.add(message.queue_offset)
+        behind = message.queue_offset + 1
+    return sorted(messages, key=lambda each: each.queue_offset)
+
+
+def _free_place(behind: int, low: int, high: int, taken: set[int]) -> int:
+    """The first free number from `behind` on, else from `low` on; the last of all if a broker sends too many."""
+    for start in (behind, low):
+        place = start
+        while place in taken:
+            place += 1
+        if place < high:
+            return place
+    return high - 1

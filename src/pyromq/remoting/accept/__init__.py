@@ -1,0 +1,1 @@
+"""The way in: from a listening socket to a connection that may speak."""

@@ -1,0 +1,1 @@
+"""One option system: declared once, an option has its property file, environment, flag, reload and reference."""

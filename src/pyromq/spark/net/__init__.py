@@ -1,0 +1,1 @@
+"""Blocking connections of drivers and tasks to name servers and brokers."""

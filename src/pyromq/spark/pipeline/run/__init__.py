@@ -1,0 +1,1 @@
+"""A pipeline that runs: session, stages, rows in and out, progress."""

@@ -1,0 +1,114 @@
+"""The table `_loss`: messages that were gone before the pipeline read them, under `failOnDataLoss: record`.
+
+A batch that passes over messages says so in Spark's offset log; what goes while it reads, its tasks leave with the
+state. The note is made when its sinks commit, and again with the batch after a crash; it is in the table once.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+
+from pyromq.spark.errors import LostRange
+from pyromq.spark.pipeline.definition.plan import Plan, source_options
+from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.sink.base import Attempt
+from pyromq.spark.sink.table.manifest import Manifests
+from pyromq.spark.sink.table.parquet import ParquetSink
+from pyromq.spark.source.offsets import Offset, losses
+from pyromq.spark.source.options import DataLoss
+
+NAME = "_loss"
+SCHEMA = pa.schema(
+    [
+        ("batch", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("topic", pa.string()),
+        ("broker", pa.string()),
+        ("queue", pa.int32()),
+        ("first", pa.int64()),
+        ("end", pa.int64()),
+        ("messages", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+"""A row for each range [first, end) of a queue; `reason` is expired, truncated or deleted."""
+
+
+class Loss(msgspec.Struct, kw_only=True):
+    """A row of the table."""
+
+    batch: int
+    time: datetime
+    topic: str
+    broker: str
+    queue: int
+    first: int
+    end: int
+    messages: int
+    reason: str
+
+
+def loss_table(state: State) -> Path:
+    """Where the table is."""
+    return state.folder / NAME
+
+
+def note_losses(plan: Plan, batch: int) -> int:
+    """Put what a batch passes over into the table if that is the policy; returns how many messages.
+
+    Raises StateError, SinkError or OSError.
+    """
+    policy = source_options(plan.definition).fail_on_data_loss
+    if policy is DataLoss.FAIL:
+        return 0
+    state = State(plan.state)
+    begin, end = Checkpoint(state.checkpoint).bounds(batch)
+    lost = losses(begin or Offset(end.init), end) + _joined(state.lost_in(batch))
+    if lost and policy is DataLoss.RECORD:
+        _record(state, plan.query, batch, lost)
+    state.forget_lost(batch)
+    return sum(each.end - each.start for each in lost)
+
+
+def _joined(lost: Sequence[LostRange]) -> list[LostRange]:
+    """Tasks ask for a stretch at a time; what lies end to end is one range."""
+    made: list[LostRange] = []
+    for each in sorted(lost):
+        if made and made[-1][:3] == each[:3] and (made[-1].end, made[-1].reason) == (each.start, each.reason):
+            each = made.pop()._replace(end=each.end)  # noqa: PLW2901 - the two of them
+        made.append(each)
+    return made
+
+
+def _record(state: State, query: str, batch: int, lost: Sequence[LostRange]) -> None:
+    now = datetime.now(UTC)
+    rows = [
+        Loss(
+            batch=batch,
+            time=now,
+            topic=each.topic,
+            broker=each.broker,
+            queue=each.queue,
+            first=each.start,
+            end=each.end,
+            messages=each.end - each.start,
+            reason=each.reason,
+        )
+        for each in lost
+    ]
+    sink = ParquetSink(name=NAME, path=str(loss_table(state)))
+    task = sink.open(Attempt(query, batch, 0), SCHEMA)
+    task.write(pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], SCHEMA))
+    sink.commit(query, batch, [task.close()])
+
+
+def read_losses(state: State) -> list[Loss]:
+    """All rows of the table, in the order of batches. Raises SinkError or OSError."""
+    import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to load, seldom needed
+
+    rows = [row for path in Manifests(loss_table(state)).paths() for row in pq.ParquetFile(path).read().to_pylist()]
+    return sorted(msgspec.convert(rows, list[Loss]), key=lambda loss: (loss.batch, loss.topic, loss.broker, loss.queue))

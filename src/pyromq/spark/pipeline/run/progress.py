@@ -1,0 +1,126 @@
+"""What a pipeline tells about each batch: counted from Spark's progress and from what the sinks reported."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.errors import OptionError
+from pyromq.spark.pipeline.run.stages import KEPT, PARSED
+from pyromq.spark.pipeline.state.folder import BatchReport
+from pyromq.spark.pipeline.state.tables import TableSize
+from pyromq.spark.source.offsets import Offset, losses, ranges
+
+
+class Totals(msgspec.Struct, kw_only=True):
+    """Since the runner started."""
+
+    batches: int = 0
+    messages: int = 0
+    bytes: int = 0
+    bad: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    restarts: int = 0
+    rows: dict[str, int] = {}
+
+
+class Progress(msgspec.Struct, kw_only=True):
+    """One batch."""
+
+    pipeline: str
+    batch: int
+    time: float
+    messages: int
+    bytes: int = 0
+    """Of the messages in their stores, without those left out by a filter or dropped as bad bodies."""
+    bad: int
+    duplicates: int
+    lost: int
+    rows: dict[str, int]
+    duration_ms: int
+    lag: int
+    """Messages that the source has beyond this batch."""
+    lag_by_queue: dict[str, int]
+    lag_seconds_by_queue: dict[str, float] = {}
+    """Since the next message to read was stored."""
+    state_rows: int
+    state_bytes: int
+    tables: dict[str, TableSize] = {}
+    totals: Totals
+
+
+def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport | None, totals: Totals) -> Progress:
+    """From Spark's JSON of a finished batch; adds to the totals."""
+    start, end, latest = (_offset(event, key) for key in ("startOffset", "endOffset", "latestOffset"))
+    messages = lost = 0
+    lag: dict[str, int] = {}
+    if end is not None:
+        begin = start or Offset(end.init)
+        messages = sum(each.messages for each in ranges(begin, end))
+        lost = sum(each.end - each.start for each in losses(begin, end))
+    if end is not None and latest is not None:
+        for queue, last in latest.positions.items():
+            lag[queue_name(queue)] = max(0, last - end.positions.get(queue, 0))
+    observed = event.get("observedMetrics") or {}
+    parsed, kept = observed.get(PARSED) or {}, observed.get(KEPT) or {}
+    rows = dict(report.rows) if report is not None else {}
+    bad = int(parsed.get("bad") or 0)
+    states = event.get("stateOperators") or []
+    made = Progress(
+        pipeline=pipeline,
+        batch=int(event["batchId"]),
+        time=report.time if report is not None else 0.0,
+        messages=messages,
+        bytes=int(parsed.get("bytes") or 0),
+        bad=bad,
+        duplicates=max(0, int(parsed.get("rows") or 0) - bad - int(kept.get("rows") or 0)) if kept else 0,
+        lost=max(lost, report.lost if report is not None else 0),
+        rows=rows,
+        duration_ms=int((event.get("durationMs") or {}).get("triggerExecution", 0)),
+        lag=sum(lag.values()),
+        lag_by_queue=lag,
+        state_rows=sum(int(each.get("numRowsTotal", 0)) for each in states),
+        state_bytes=sum(int(each.get("memoryUsedBytes", 0)) for each in states),
+        totals=totals,
+    )
+    _add(totals, made)
+    return made
+
+
+def queue_name(queue: MessageQueue) -> str:
+    """As metrics call it."""
+    return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
+
+
+def end_of(event: Mapping[str, Any]) -> Offset | None:
+    """Up to where a batch read."""
+    return _offset(event, "endOffset")
+
+
+def _add(totals: Totals, made: Progress) -> None:
+    totals.batches += 1
+    totals.messages += made.messages
+    totals.bytes += made.bytes
+    totals.bad += made.bad
+    totals.duplicates += made.duplicates
+    totals.lost += made.lost
+    for name, count in made.rows.items():
+        totals.rows[name] = totals.rows.get(name, 0) + count
+
+
+def _offset(event: Mapping[str, Any], key: str) -> Offset | None:
+    sources = event.get("sources") or [{}]
+    value = sources[0].get(key)
+    if isinstance(value, str):
+        try:
+            value = msgspec.json.decode(value)
+        except msgspec.MsgspecError:
+            return None
+    if not isinstance(value, dict):
+        return None
+    try:
+        return Offset.parse(value)
+    except OptionError:
+        return None

@@ -1,0 +1,70 @@
+"""Topics that a pipeline writes to are made when they are missing."""
+
+import time
+from collections.abc import Callable
+
+from pyromq.client.instance.routes import MASTER_ID
+from pyromq.protocol.bodies.route import ClusterInfo
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.names import DEFAULT_TOPIC
+from pyromq.spark.errors import RouteError
+from pyromq.spark.net.target import TIMEOUT, wire_name
+from pyromq.spark.net.wire import Wire, succeeded
+from pyromq.spark.options import ConnectionOptions, read_options
+from pyromq.spark.pipeline.definition.definition import Definition, TopicTarget
+from pyromq.spark.pipeline.definition.plan import connection
+
+READ_WRITE = 6
+PATIENCE = 30.0
+PAUSE = 0.05
+
+
+def ensure_topics(definition: Definition, *, sleep: Callable[[float], None] = time.sleep) -> list[str]:
+    """Make what is missing among the topics that are written; returns what was made. Raises RouteError, BrokerError."""
+    wanted = {target.topic: target.queues for _, _, target in definition.targets if isinstance(target, TopicTarget)}
+    if definition.dlq is not None:
+        wanted[definition.dlq.topic] = definition.dlq.queues
+    if not wanted:
+        return []
+    with Wire(read_options(ConnectionOptions, connection(definition))) as wire:
+        missing = [topic for topic in wanted if wire.route(wire_name(wire, topic)) is None]
+        for topic in missing:
+            _create(wire, wire_name(wire, topic), wanted[topic])
+        for topic in missing:
+            _await_route(wire, wire_name(wire, topic), sleep)
+    return missing
+
+
+def _create(wire: Wire, topic: str, queues: int) -> None:
+    command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
+    info = ClusterInfo.decode(succeeded(wire.ask_name_servers(command, TIMEOUT), "cluster info").body)
+    masters = {
+        name: data.broker_addrs[MASTER_ID]
+        for name, data in info.broker_addr_table.items()
+        if MASTER_ID in data.broker_addrs
+    }
+    if not masters:
+        raise RouteError(f"topic {topic} cannot be created: no broker is registered at the name servers")
+    header = UpdateAndCreateTopicHeader(
+        topic=topic,
+        default_topic=DEFAULT_TOPIC,
+        read_queue_nums=queues,
+        write_queue_nums=queues,
+        perm=READ_WRITE,
+        topic_filter_type="SINGLE_TAG",
+        topic_sys_flag=0,
+        order=False,
+    )
+    for name, address in masters.items():
+        answer = wire.call(address, Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), TIMEOUT)
+        succeeded(answer, f"creating topic {topic}", broker=name)
+
+
+def _await_route(wire: Wire, topic: str, sleep: Callable[[float], None]) -> None:
+    for _ in range(int(PATIENCE / PAUSE)):
+        if wire.route(topic) is not None:
+            return
+        sleep(PAUSE)
+    raise RouteError(f"topic {topic} was created, but the name servers do not know it after {PATIENCE:.0f} s")

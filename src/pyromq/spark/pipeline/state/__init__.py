@@ -1,0 +1,1 @@
+"""What a pipeline leaves on disk, and what can be told from it."""

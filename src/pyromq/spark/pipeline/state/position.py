@@ -1,0 +1,154 @@
+"""Where a pipeline stands against its topics, and where it could go: lag, and targets of a rewind."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from pyromq.client.errors import BrokerError
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import Command
+from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.records.salvage import salvage_records
+from pyromq.spark.errors import OptionError, RouteError
+from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.pipeline.definition.definition import Definition
+from pyromq.spark.pipeline.definition.plan import source_options
+from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.source.offsets import Bounds, Offset, advanced, flatten, losses, standing
+from pyromq.spark.source.options import instant
+from pyromq.spark.source.start import all_bounds
+
+
+class QueueLag(msgspec.Struct, kw_only=True):
+    """One queue."""
+
+    topic: str
+    broker: str
+    queue: int
+    position: int | None
+    """Next message to read; None before the first batch."""
+    end: int
+    lag: int | None
+    """Messages that wait to be read; None before the first batch."""
+    seconds: float | None
+    """Since the next message to read was stored, 0 without one; None when nobody can tell."""
+    lost: int = 0
+    """Messages before them that are gone, which the next batch will pass over or fail at."""
+
+
+def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> list[QueueLag]:
+    """How far each queue is behind. Raises RouteError, BrokerError, StateError."""
+    position = Checkpoint(State(definition.checkpoint).checkpoint).position()
+    cluster = Cluster(source_options(definition))
+    try:
+        queues = cluster.queues()
+        if not queues:
+            raise RouteError(
+                f"nobody serves {', '.join(cluster.topics()) or 'these topics'}; check topic and nameServer"
+            )
+        bounds = all_bounds(cluster, queues)
+        if position is None:
+            return [_queue_lag(queue, None, last) for queue, (_, last) in sorted(bounds.items())]
+        stand = standing(position.positions, bounds, gone=position.gone)
+        ages = waiting_seconds(cluster, {queue: stand.begin[queue] for queue in stand.available}, clock)
+        lost = {MessageQueue(*each[:3]): each.end - each.start for each in losses(position, advanced(stand, {}))}
+        found = []
+        for queue, (first, last) in sorted(bounds.items()):
+            each = _queue_lag(queue, position.positions.get(queue, first), last)
+            each.lag = stand.available.get(queue, 0)
+            each.seconds = ages.get(queue) if each.lag else 0.0
+            each.lost = lost.get(queue, 0)
+            found.append(each)
+        return found
+    finally:
+        cluster.wire.close()
+
+
+def _queue_lag(queue: MessageQueue, position: int | None, end: int) -> QueueLag:
+    return QueueLag(
+        topic=queue.topic,
+        broker=queue.broker_name,
+        queue=queue.queue_id,
+        position=position,
+        end=end,
+        lag=None,
+        seconds=None,
+    )
+
+
+def waiting_seconds(
+    cluster: Cluster, positions: Mapping[MessageQueue, int], clock: Callable[[], float]
+) -> dict[MessageQueue, float]:
+    """How long ago the message at each position was stored, of the queues whose brokers answer and have it."""
+    by_address: dict[str, list[MessageQueue]] = {}
+    for queue in positions:
+        with suppress(*FAULTS, BrokerError):
+            by_address.setdefault(cluster.address(queue), []).append(queue)
+    found: dict[MessageQueue, float] = {}
+    for address, queues in by_address.items():
+        # All of a broker's in one go: one that does not answer costs one wait, not one for each of its queues.
+        commands = [
+            Command.request(RequestCode.PULL_MESSAGE, cluster.pull_header(queue, positions[queue], 1))
+            for queue in queues
+        ]
+        with suppress(*FAULTS, BrokerError):
+            answers = cluster.wire.exchange(address, commands, cluster.options.pull_timeout_ms / 1000)
+            for queue, answer in zip(queues, answers, strict=True):
+                stored = _stored(answer)
+                if stored is not None:
+                    found[queue] = max(0.0, clock() - stored / 1000)
+    return found
+
+
+def _stored(answer: Command) -> int | None:
+    """When the first message of an answer was stored. Raises ProtocolError."""
+    messages = salvage_records(answer.body, inflate=False).messages if answer.body else []
+    return messages[0].store_timestamp if messages else None
+
+
+def resolve(definition: Definition, to: str) -> Offset:
+    """The offset that `earliest`, `latest`, a time or JSON means now. Raises OptionError, RouteError, BrokerError."""
+    cluster = Cluster(source_options(definition))
+    try:
+        queues = cluster.queues()
+        if not queues:
+            raise RouteError("nobody serves the topics of this pipeline at present")
+        bounds = all_bounds(cluster, queues)
+        if to == "earliest":
+            return Offset({queue: first for queue, (first, _) in bounds.items()})
+        if to == "latest":
+            return Offset({queue: last for queue, (_, last) in bounds.items()})
+        if to.lstrip().startswith("{"):
+            return _named(to, bounds)
+        moment = instant(to, "--to")
+        found = cluster.by_time(dict.fromkeys(queues, moment))
+        return Offset({queue: min(max(found.get(queue, last), first), last) for queue, (first, last) in bounds.items()})
+    finally:
+        cluster.wire.close()
+
+
+def _named(text: str, bounds: Bounds) -> Offset:
+    try:
+        given = flatten(json.loads(text))
+    except ValueError as error:
+        raise OptionError(f"--to is no JSON: {error}") from None
+    positions = {queue: last for queue, (_, last) in bounds.items()}
+    unknown = [str(queue) for queue in given if queue not in positions]
+    if unknown:
+        raise OptionError(f"--to names queues that are not there: {', '.join(unknown)}")
+    return Offset({**positions, **given})
+
+
+def rewind(definition: Definition, to: str) -> tuple[int, Offset]:
+    """Let the next run begin elsewhere; returns the batch that stands for the jump and the new place.
+
+    Raises StateError when the pipeline runs or keeps state, and as `resolve`.
+    """
+    state = State(definition.checkpoint)
+    with state.locked():
+        position = resolve(definition, to)
+        return Checkpoint(state.checkpoint).rewind(position), position

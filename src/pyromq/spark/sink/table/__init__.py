@@ -1,0 +1,1 @@
+"""Tables of files as sinks: Parquet with manifests, Delta, Iceberg."""

@@ -1,0 +1,86 @@
+"""An Iceberg table, written without Java: tasks write Parquet, the driver adds the files as one snapshot.
+
+Each snapshot says which batch of which query it is; a repeated batch is found there and its files are thrown away.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.table import Table
+
+from pyromq.spark.sink.base import Attempt, SinkError
+from pyromq.spark.sink.table.files import TableFiles, TableTask, schema_of
+from pyromq.spark.sink.table.layout import make_folder
+from pyromq.spark.sink.table.staging import FileWriter
+
+QUERY = "pyromq.query"
+BATCH = "pyromq.batch"
+
+
+class IcebergSink(msgspec.Struct, kw_only=True):
+    """A table `namespace.name`; its data files lie in the warehouse folder."""
+
+    name: str
+    table: str
+    warehouse: str
+    catalog: dict[str, str] = {}
+
+    def prepare(self, query: str) -> None:
+        """Nothing to fetch."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the data files are."""
+        return Path(self.warehouse, *self.table.split("."), "data")
+
+    def load_catalog(self) -> Catalog:
+        """The catalog: the one described, or an SQLite file in the warehouse."""
+        warehouse = Path(self.warehouse).resolve()
+        make_folder(warehouse)
+        own = {"type": "sql", "uri": f"sqlite:///{warehouse / 'catalog.db'}", "warehouse": f"file://{warehouse}"}
+        return load_catalog("pyromq", **(self.catalog or own))
+
+    def open(self, attempt: Attempt, schema: pa.Schema) -> TableTask:
+        stem = f"{attempt.query[:8]}-{attempt.batch:08d}-{attempt.partition:05d}"
+        return TableTask(FileWriter(self.folder, schema, (), stem=stem, staging=None), schema)
+
+    def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
+        written = [TableFiles.decode(message) for message in messages]
+        paths = [(self.folder / file.final).resolve() for each in written for file in each.files]
+        rows = sum(each.rows for each in written)
+        if not paths:
+            return rows
+        catalog = self.load_catalog()
+        try:
+            table = self._table(catalog, schema_of(written))
+            source = f"{query}/{self.name}"
+            if _last_batch(table, source) >= batch:
+                for path in paths:
+                    path.unlink(missing_ok=True)
+                return rows
+            table.add_files(
+                [f"file://{path}" for path in paths], snapshot_properties={QUERY: source, BATCH: str(batch)}
+            )
+        except (ValueError, OSError) as error:
+            raise SinkError(f"Iceberg table {self.table} did not take batch {batch}: {error}") from error
+        finally:
+            catalog.close()
+        return rows
+
+    def _table(self, catalog: Catalog, schema: pa.Schema) -> Table:
+        catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])
+        table = catalog.create_table_if_not_exists(self.table, schema)
+        with table.update_schema() as update:
+            update.union_by_name(schema)
+        return table
+
+
+def _last_batch(table: Table, source: str) -> int:
+    for snapshot in reversed(table.snapshots()):
+        summary = snapshot.summary
+        if summary is not None and summary.additional_properties.get(QUERY) == source:
+            return int(summary.additional_properties[BATCH])
+    return -1

@@ -1,0 +1,108 @@
+"""The formats as Spark knows them. Thin: everything else is imported when it is used.
+
+Spark imports the modules that register them in every session, whether they are used or not: so nothing heavy here.
+"""
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyromq.spark.log.options import LogOptions
+    from pyromq.spark.source.options import SourceOptions
+    from pyromq.spark.task.rows import Shape
+
+
+class RocketMQSource(DataSource):
+    """Format `rocketmq`: topics as streams, as batches, and to write to.
+
+    >>> spark.readStream.format("rocketmq").option("nameServer", "127.0.0.1:9876").option("topic", "orders").load()
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> str:
+        from pyromq.spark.task.rows import schema_ddl  # noqa: PLC0415 - see above
+
+        return schema_ddl(self._source_options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyromq.spark.source.batch import BatchReader  # noqa: PLC0415 - see above
+
+        return BatchReader(*self._planned(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        from pyromq.spark.source.stream import StreamReader  # noqa: PLC0415 - see above
+
+        return StreamReader(*self._planned(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - rows say what they have
+        from pyromq.spark.sink.writers import batch_writer  # noqa: PLC0415 - see above
+
+        return batch_writer(self.options, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,  # noqa: ARG002 - rows say what they have
+        overwrite: bool,
+    ) -> DataSourceStreamArrowWriter:
+        from pyromq.spark.sink.writers import stream_writer  # noqa: PLC0415 - see above
+
+        return stream_writer(self.options, overwrite=overwrite)
+
+    def _planned(self, schema: StructType) -> "tuple[SourceOptions, Shape]":
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
+
+        from pyromq.spark.task.rows import Shape  # noqa: PLC0415 - see above
+
+        options = self._source_options()
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        return options, Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+
+    def _source_options(self) -> "SourceOptions":
+        from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
+        from pyromq.spark.source.options import SourceOptions  # noqa: PLC0415 - see above
+
+        return read_options(SourceOptions, self.options)
+
+
+class RocketMQLogSource(DataSource):
+    """Format `rocketmq-log`: the files of a store, without a broker.
+
+    >>> spark.read.format("rocketmq-log").option("topic", "orders").load("/data/store")
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-log"
+
+    def schema(self) -> str:
+        from pyromq.spark.task.rows import schema_ddl  # noqa: PLC0415 - see above
+
+        return schema_ddl(self._log_options())
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
+
+        from pyromq.spark.log.reader import LogReader  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rows import Shape  # noqa: PLC0415 - see above
+
+        options = self._log_options()
+        arrow = to_arrow_schema(schema, timezone="UTC")
+        shape = Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+        return LogReader(options, shape)
+
+    def _log_options(self) -> "LogOptions":
+        from pyromq.spark.log.options import LogOptions  # noqa: PLC0415 - see above
+        from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
+
+        return read_options(LogOptions, self.options)

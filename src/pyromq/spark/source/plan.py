@@ -1,0 +1,61 @@
+"""From ranges to input partitions: large ranges are split, small ones packed. Pure and deterministic.
+
+A task costs Spark about as much as reading ten thousand messages, and a queue costs next to nothing: so few tasks, each
+with the queues of few brokers.
+"""
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+from pyromq.spark.source.offsets import Range
+
+WORTH_A_TASK = 4_000
+"""Messages below which another task costs more than it saves."""
+MAX_PARTITIONS = 100_000
+
+
+def plan(
+    wanted: Iterable[Range],
+    *,
+    max_partitions: int,
+    min_partitions: int | None = None,
+    max_records: int | None = None,
+) -> list[tuple[Range, ...]]:
+    """Ranges for each task. `max_records` and `min_partitions` split; they win over `max_partitions`."""
+    found = sorted((each for each in wanted if each.messages > 0), key=lambda each: (each.broker, *each))
+    total = sum(each.messages for each in found)
+    if not total:
+        return []
+    least = min(min_partitions or 1, total, MAX_PARTITIONS)
+    cap = min(max_records or total, total // least)
+    pieces = [piece for each in found for piece in split(each, cap)]
+    tasks = min(max_partitions, len(pieces))
+    if max_records is None and min_partitions is None:
+        tasks = min(tasks, max(1, total // WORTH_A_TASK))
+    if max_records is not None:
+        tasks = max(tasks, -(-total // max_records))
+    return pack(pieces, min(max(tasks, least), MAX_PARTITIONS), max_records)
+
+
+def split(wanted: Range, cap: int) -> list[Range]:
+    """A range in pieces of at most `cap` messages, as even as can be."""
+    count = min(-(-wanted.messages // cap), MAX_PARTITIONS)
+    cuts = [wanted.start + wanted.messages * number // count for number in range(count + 1)]
+    return [wanted._replace(start=low, end=high) for low, high in itertools.pairwise(cuts)]
+
+
+def pack(pieces: Sequence[Range], tasks: int, cap: int | None = None) -> list[tuple[Range, ...]]:
+    """Neighbours together, with even counts: at most `tasks` groups, more only where `cap` messages are exceeded."""
+    total = sum(piece.messages for piece in pieces)
+    groups: list[list[Range]] = []
+    before = size = 0
+    last = -1
+    for piece in pieces:
+        number = (2 * before + piece.messages) * tasks // (2 * total)
+        if number != last or (cap is not None and size + piece.messages > cap):
+            groups.append([])
+            last, size = number, 0
+        groups[-1].append(piece)
+        before += piece.messages
+        size += piece.messages
+    return [tuple(group) for group in groups]

@@ -1,0 +1,85 @@
+"""`spark.readStream.format("rocketmq")`: Spark's calls, passed on to the tracker (driver) and the puller (tasks)."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pyromq.spark.net.cluster import Cluster
+from pyromq.spark.source.offsets import Offset, ranges
+from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.source.tracker import Tracker
+from pyromq.spark.source.wait import Waiter
+from pyromq.spark.task import reader
+from pyromq.spark.task.partition import QueuePartition
+from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.worker import settle
+
+NO_LIMIT = 2**31 - 1
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A stream over queues. Made in several processes; connections exist only where they are used."""
+
+    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+        self._options = options
+        self._shape = shape
+        self._tracker: Tracker | None = None
+
+    @property
+    def _tracking(self) -> Tracker:
+        if self._tracker is None:
+            cluster = Cluster(self._options)
+            self._tracker = Tracker(self._options, cluster, Waiter(cluster))
+        return self._tracker
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._tracking.initial()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        return self._tracking.latest(
+            start,
+            max_rows=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
+            max_bytes=limit.max_bytes if isinstance(limit, ReadMaxBytes) else None,
+            everything=isinstance(limit, ReadAllAvailable),
+        )
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        options = self._options
+        if options.max_offsets_per_trigger is not None:
+            return ReadMaxRows(options.max_offsets_per_trigger)
+        if options.max_bytes_per_trigger is not None:
+            return ReadMaxBytes(options.max_bytes_per_trigger)
+        # An adaptive size is a limit too; "all" is what Spark says when nothing may limit a batch.
+        return ReadAllAvailable() if options.target_batch_ms is None else ReadMaxRows(NO_LIMIT)
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        return self._tracking.report()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        self._tracking.freeze()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        return reader.partitions(ranges(Offset.parse(start), Offset.parse(end)), self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
+        settle()
+        return reader.read(partition, self._options, self._shape)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        self._tracking.commit(end)
+
+    def stop(self) -> None:
+        """Close connections. Spark kills the process instead, so nothing depends on it."""
+        if self._tracker is not None:
+            self._tracker.close()
+            self._tracker = None

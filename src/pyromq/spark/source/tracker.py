@@ -1,0 +1,218 @@
+"""The driver's side of a stream: where it begins, how far each micro-batch goes, what the group is told.
+
+Offsets come in and go out in their JSON form. "No new data" is the very object that was given: Spark compares texts.
+Outages of brokers make a stream wait, not fail; only lost data, wrong options and a beginning nobody can tell end it.
+"""
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from pyromq.client.errors import BrokerError
+from pyromq.protocol.message import MessageQueue
+from pyromq.spark.errors import DataLossError, LostRange, RouteError
+from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.source import start as starting
+from pyromq.spark.source.admission import Admission, Limits
+from pyromq.spark.source.offsets import Bounds, Offset, Positions, Standing, advanced, capped, losses, nest, standing
+from pyromq.spark.source.options import DataLoss, SourceOptions
+from pyromq.spark.source.wait import LOOK, Waiter
+
+log = logging.getLogger(__name__)
+
+Json = dict[str, Any]
+
+
+class Tracker:
+    """The offsets of one stream. For one thread."""
+
+    def __init__(
+        self,
+        options: SourceOptions,
+        cluster: Cluster,
+        waiter: Waiter,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._options = options
+        self._cluster = cluster
+        self._waiter = waiter
+        self._clock = clock
+        self._sleep = sleep
+        limits = Limits(
+            max_rows=options.max_offsets_per_trigger,
+            max_bytes=options.max_bytes_per_trigger,
+            min_rows=options.min_offsets_per_trigger,
+            max_delay=options.max_delay,
+            target=None if options.target_batch_ms is None else options.target_batch_ms / 1000,
+        )
+        self._admission = Admission(limits, clock)
+        self._initial: Json | None = None
+        self._target: Positions | None = None
+        self._queues: list[MessageQueue] = []
+        self._discovered: float | None = None
+        self._is_blind = False
+        self._gone: list[MessageQueue] = []
+        self._bounds: Bounds = {}
+        self._looked: float | None = None
+        self._highest: Positions = {}
+        self._committed: Positions = {}
+        self._commit_after = 0.0
+        self._warned: set[tuple[object, ...]] = set()
+
+    def initial(self) -> Json:
+        """Where a new query begins; resolved once. Raises RouteError, OptionError or BrokerError."""
+        if self._initial is None:
+            self._initial = Offset(self._begin(), fresh=True).render()
+        return self._initial
+
+    def _begin(self) -> Positions:
+        if self._target is None:
+            self._survey()  # else the beginning must not lie behind the end that was frozen
+        default = "latest" if self._options.group is None else "group"
+        return starting.begin(self._cluster, self._queues, self._bounds, default=default)
+
+    def _survey(self) -> None:
+        """Learn of every queue and its bounds. Raises RouteError when that is not possible in time."""
+        queues = self._cluster.patiently(self._existing)
+        bounds = starting.all_bounds(self._cluster, queues)
+        self._queues, self._bounds = queues, bounds
+        self._discovered = self._looked = self._clock()
+        self._highest |= {queue: high for queue, (_, high) in bounds.items()}
+
+    def _existing(self) -> list[MessageQueue]:
+        queues = self._cluster.queues()
+        if not queues and not self._options.wait_for_topic:
+            wanted = self._options.topics_pattern or ", ".join(self._cluster.topics())
+            raise RouteError(
+                f"nobody serves {wanted}: create the topic, check nameServer, or set waitForTopic=true to begin without"
+            )
+        return queues
+
+    def latest(
+        self, start: Json, *, max_rows: int | None = None, max_bytes: int | None = None, everything: bool = False
+    ) -> Json:
+        """The end of the next micro-batch; `start` itself when there is nothing to do yet. Raises DataLossError."""
+        offset = Offset.parse(start)
+        self._admission.asked()
+        if not offset.fresh:
+            self._commit(offset.positions)
+        deadline = self._clock() + self._options.max_wait_ms / 1000
+        while True:
+            stand, lost = self._stand(offset)
+            available = sum(stand.available.values())
+            noteworthy = bool(lost) and self._options.fail_on_data_loss is DataLoss.RECORD
+            if offset.fresh or noteworthy or self._is_due(available):
+                return self._end(offset, stand, max_rows, max_bytes, everything)
+            left = deadline - self._clock()
+            if self._target is not None or left <= 0:
+                self._commit(offset.positions, at_once=self._target is not None)
+                return start
+            if available:
+                self._sleep(min(LOOK, left))  # too few to begin with
+            else:
+                self._waiter.wait({queue: stand.begin[queue] for queue in self._bounds}, left)
+            self._looked = None
+
+    def _is_due(self, available: int) -> bool:
+        return available > 0 if self._target is not None else self._admission.is_due(available)
+
+    def _stand(self, offset: Offset) -> tuple[Standing, list[LostRange]]:
+        """Where the stream is, and what the next batch will pass over. Raises DataLossError."""
+        self._discover(offset.positions)
+        self._look(offset.positions)
+        bounds = self._bounds if self._target is None else capped(self._bounds, self._target)
+        stand = standing(offset.positions, bounds, new_queues=self._target is None, gone=offset.gone)
+        lost = losses(offset, advanced(stand, {})) + self._deleted(offset)
+        if lost and self._options.fail_on_data_loss is DataLoss.FAIL:
+            raise DataLossError(lost)
+        for each in lost:
+            if each[:4] not in self._warned:
+                self._warned.add(each[:4])
+                log.warning("messages are gone that were not read: %s", each)
+        return stand, lost
+
+    def _end(
+        self, offset: Offset, stand: Standing, max_rows: int | None, max_bytes: int | None, everything: bool
+    ) -> Json:
+        if stand.available and (max_bytes or self._options.max_bytes_per_trigger) and not everything:
+            fullest = max(stand.available, key=lambda queue: stand.available[queue])
+            self._admission.sized(*self._cluster.sample(fullest, stand.begin[fullest]))
+        taken = self._admission.take(stand.available, max_rows=max_rows, max_bytes=max_bytes, everything=everything)
+        gone = {MessageQueue(*each[:3]): each.end for each in self._deleted(offset)}
+        return advanced(stand, taken, init=offset.positions if offset.fresh else None, gone=gone).render()
+
+    def freeze(self) -> None:
+        """From now on, only what is there at this moment is read. Raises RouteError."""
+        self._survey()
+        self._target = {queue: high for queue, (_, high) in self._bounds.items()}
+
+    def report(self) -> Json | None:
+        """How far the queues reach, as last seen; None before the first look."""
+        there = {queue: high for queue, high in self._highest.items() if queue not in self._gone}
+        return {"v": 1, "q": nest(there)} if self._highest else None
+
+    def commit(self, end: Json) -> None:
+        """Tell the group what is done, best effort."""
+        self._commit(Offset.parse(end).positions)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._waiter.close()
+        self._cluster.wire.close()
+
+    def _commit(self, positions: Positions, *, at_once: bool = False) -> None:
+        group = self._options.group
+        changed = {queue: offset for queue, offset in positions.items() if self._committed.get(queue) != offset}
+        if group is None or not changed or (self._clock() < self._commit_after and not at_once):
+            return
+        self._commit_after = self._clock() + self._options.group_commit_interval_ms / 1000
+        try:
+            taken = self._cluster.commit(changed)
+        except (*FAULTS, BrokerError) as error:
+            log.warning("offsets of group %s were not committed: %s", group, error)
+            return
+        self._committed |= {queue: changed[queue] for queue in taken}
+
+    def _discover(self, positions: Positions) -> None:
+        """Look for queues that came or went, now and then."""
+        now = self._clock()
+        if self._discovered is not None and now < self._discovered + self._options.partition_discovery_ms / 1000:
+            return
+        try:
+            queues = self._cluster.queues()
+            missing = sorted(set(positions) - set(queues))
+            # A broker that is away takes its queues along; only one that lives and does not have them lost them.
+            living = self._cluster.living_brokers() if missing else set()
+        except (*FAULTS, BrokerError) as error:
+            if not self._is_blind:
+                log.warning("queues cannot be looked up: %s", error)
+            self._is_blind = True
+            return
+        self._queues, self._discovered, self._is_blind = queues, now, False
+        self._gone = [queue for queue in missing if queue.broker_name in living]
+
+    def _look(self, positions: Positions) -> None:
+        """Learn how far the queues reach, unless that is known well enough."""
+        now = self._clock()
+        if self._looked is not None and now < self._looked + self._options.offset_cache_ms / 1000:
+            return
+        self._bounds, self._looked = self._cluster.bounds(self._queues), now
+        if any(high < self._highest.get(queue, 0) for queue, (_, high) in self._bounds.items()):
+            # Brokers call topics empty that they do not have: see whether those are still there, and how far they went.
+            self._discovered = None
+            self._discover(positions)
+            self._bounds = {queue: self._bounds[queue] for queue in self._queues if queue in self._bounds}
+        self._highest |= {queue: high for queue, (_, high) in self._bounds.items()}
+
+    def _deleted(self, offset: Offset) -> list[LostRange]:
+        """What queues that are gone for good had beyond our positions, as far as that is known and not noted yet."""
+        positions = offset.positions
+        return [
+            LostRange(queue.topic, queue.broker_name, queue.queue_id, positions[queue], high, "deleted")
+            for queue in self._gone
+            if queue in positions
+            and (high := self._highest.get(queue, 0)) > max(positions[queue], offset.gone.get(queue, 0))
+        ]

@@ -1,0 +1,1 @@
+"""What runs in Spark's tasks: ranges of queues in, Arrow record batches out."""

@@ -1,0 +1,312 @@
+"""One index file (S-12): 40-byte header, hash slots, entries. Knows hashes and offsets, not topics or keys.
+
+An entry holds the number of the one before it in the same slot, a slot the number of its newest entry, 0 ends a chain.
+The slots of a file that is being written live in memory and reach the file with `sync`; entries are written as they
+come. Invariant: the header in the file counts only what was synced before it, so after a crash the entries up to its
+count are whole, `rebuild` restores the slots from them, and what came later is indexed again from the log.
+"""
+
+import mmap
+import os
+import struct
+import sys
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from pyromq import durable
+from pyromq.store.errors import StoreFormatError
+from pyromq.store.index.keyhash import Key
+from pyromq.store.log.mappedfile import translated
+from pyromq.store.writing import write_at
+
+# begin and end store time, begin and end physical offset, slots in use, number of the next entry (the first is 1)
+HEADER = struct.Struct(">qqqqii")
+# hash, physical offset, seconds since the file's begin time, previous entry of the slot
+ENTRY = struct.Struct(">iqii")
+_NUMBER = struct.Struct(">I")
+SLOT_SIZE = 4
+_MAX_SECONDS = 0x7FFFFFFF
+_PIECE = 1 << 14  # slots written at a time
+_CHUNK = 1 << 15  # entries checked at a time
+
+
+class Layout(NamedTuple):
+    """Where things are, by the configured numbers of slots and entries."""
+
+    slots: int
+    entries: int
+
+    @property
+    def first_entry(self) -> int:
+        return HEADER.size + self.slots * SLOT_SIZE
+
+    @property
+    def size(self) -> int:
+        return self.first_entry + self.entries * ENTRY.size
+
+    def at(self, number: int) -> int:
+        """Position of an entry by its number."""
+        return HEADER.size + self.slots * SLOT_SIZE + number * ENTRY.size
+
+
+class IndexFile:
+    """An index file with its header as attributes. `count` is the number of the next entry; 1 in an empty file.
+
+    `synced` says that file and attributes agree. Belongs to the owner's thread, except `sync`.
+    """
+
+    __slots__ = (
+        "_fd",
+        "_map",
+        "_slots",
+        "begin_offset",
+        "begin_timestamp",
+        "count",
+        "end_offset",
+        "end_timestamp",
+        "layout",
+        "path",
+        "slots_used",
+        "synced",
+    )
+
+    def __init__(self, path: Path, layout: Layout) -> None:
+        self.path = path
+        self.layout = layout
+        self.begin_timestamp = self.end_timestamp = 0
+        self.begin_offset = self.end_offset = 0
+        self.slots_used = 0
+        self.count = 1
+        self.synced = False
+        self._fd = -1
+        self._map: mmap.mmap | None = None
+        self._slots: array[int] | None = None  # None: those in the file are right
+
+    @classmethod
+    def create(cls, path: Path, layout: Layout, after: "IndexFile | None") -> Self:
+        """Make an empty file of full length that follows `after`. Raises DiskFullError, nothing is left then."""
+        index = cls(path, layout)
+        if after is not None:
+            index.begin_timestamp = index.end_timestamp = after.end_timestamp
+            index.begin_offset = index.end_offset = after.end_offset
+        durable.make_folder(path.parent)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
+        try:
+            os.ftruncate(fd, layout.size)
+            index._fd = fd
+            index._write_header(index.end_timestamp, index.end_offset, 1)
+            durable.sync_folder(path.parent)
+        except OSError as error:
+            index.destroy()
+            raise translated(error, path) from error
+        except BaseException:
+            index.destroy()
+            raise
+        index._slots = array("I", bytes(layout.slots * SLOT_SIZE))
+        return index
+
+    @classmethod
+    def load(cls, path: Path, layout: Layout) -> tuple[Self, bool]:
+        """Read the header of an existing file; the flag says whether the file had been cut and was stretched.
+
+        Raises StoreFormatError for a file that is too long for this layout: it was written with other settings.
+        """
+        length = path.stat().st_size
+        if length > layout.size:
+            raise StoreFormatError(
+                f"{path} has {length} bytes, expected {layout.size}: set the maxHashSlotNum and maxIndexNum it was "
+                f"written with, or move the file away"
+            )
+        cut = length < layout.size
+        index = cls(path, layout)
+        with path.open("r+b" if cut else "rb") as file:
+            if cut:
+                file.truncate(layout.size)
+            fields = HEADER.unpack(file.read(HEADER.size))
+        index.begin_timestamp, index.end_timestamp, index.begin_offset, index.end_offset, slots, count = fields
+        index.slots_used = max(slots, 0)
+        index.count = min(max(count, 1), layout.entries)
+        index.synced = True
+        return index, cut
+
+    @property
+    def full(self) -> bool:
+        return self.count >= self.layout.entries
+
+    @property
+    def empty(self) -> bool:
+        return self.count <= 1
+
+    def add(self, hashes: Sequence[int], keys: Sequence[Key]) -> int:
+        """Append an entry for each key and its hash, as many as fit; returns how many those are.
+
+        Raises DiskFullError, nothing is changed then.
+        """
+        count, used = self.count, self.slots_used
+        room = self.layout.entries - count
+        if len(keys) > room:
+            hashes, keys = hashes[:room], keys[:room]
+        if not keys:
+            return 0
+        if count <= 1:
+            _, _, self.begin_offset, self.begin_timestamp = keys[0]
+        begin = self.begin_timestamp
+        slots = self._slots or self._load_slots()
+        slot_count, pack = self.layout.slots, ENTRY.pack
+        entries: list[bytes] = []
+        last, seconds = begin, 0
+        for key_hash, (_, _, physical_offset, timestamp) in zip(hashes, keys, strict=True):
+            if timestamp != last:
+                last, seconds = (
+                    timestamp,
+                    min((timestamp - begin) // 1000, _MAX_SECONDS) if timestamp > begin > 0 else 0,
+                )
+            slot = key_hash % slot_count
+            previous = slots[slot]
+            slots[slot] = count
+            if previous == 0:
+                used += 1
+            elif previous >= count:  # stale, from before a crash of another writer
+                previous = 0
+            entries.append(pack(key_hash, physical_offset, seconds, previous))
+            count += 1
+        try:
+            write_at(self._descriptor(), b"".join(entries), self.layout.at(self.count), self.path)
+        except BaseException:
+            for entry in reversed(entries):
+                key_hash, _, _, previous = ENTRY.unpack(entry)
+                slots[key_hash % slot_count] = previous
+            raise
+        # In this order: a sync in another thread that sees the new end must also see the new count.
+        self.synced = False
+        self.slots_used = used
+        self.count = count
+        self.end_offset, self.end_timestamp = physical_offset, timestamp
+        return len(keys)
+
+    def find(self, key_hash: int, begin: int, end: int, limit: int) -> list[int]:
+        """Physical offsets of at most `limit` entries with this hash stored in [begin, end], newest first.
+
+        Entries know seconds only, so one that may lie within the range is taken: the caller looks at the record.
+        """
+        data = self._mapped()
+        slot = key_hash % self.layout.slots
+        number = self._slots[slot] if self._slots else self._read_slot(slot)
+        found: list[int] = []
+        newer = self.count
+        while 0 < number < newer:
+            entry_hash, physical_offset, seconds, previous = ENTRY.unpack_from(data, self.layout.at(number))
+            time = self.begin_timestamp + seconds * 1000
+            if seconds < 0 or time + 999 < begin:
+                break
+            if entry_hash == key_hash and time <= end:
+                found.append(physical_offset)
+                if len(found) >= limit:
+                    break
+            newer, number = number, previous  # chains only lead back, so a damaged link cannot make a circle
+        return found
+
+    def sync(self) -> None:
+        """Put entries and slots on disk, then the header that counts them. May run beside `add` in another thread."""
+        if self.synced:
+            return
+        fd = self._descriptor()
+        self.synced = True  # an `add` from here on takes it back
+        try:
+            end_timestamp, end_offset = self.end_timestamp, self.end_offset
+            count = self.count  # after the end: a record indexed twice is harmless, one left out is not
+            self._write_slots()
+            os.fdatasync(fd)
+            self._write_header(end_timestamp, end_offset, count)
+            os.fdatasync(fd)
+        except BaseException:
+            self.synced = False
+            raise
+        if count >= self.layout.entries:
+            self._slots = None
+
+    def rebuild(self) -> int:
+        """After a crash: keep the entries that make sense, point the slots at them, return how many were dropped."""
+        data = memoryview(self._mapped())
+        claimed, layout = self.count, self.layout
+        slots = array("I", bytes(layout.slots * SLOT_SIZE))
+        count, last_offset, last_seconds = 1, self.begin_offset, 0
+        for begin in range(1, claimed, _CHUNK):
+            chunk = data[layout.at(begin) : layout.at(min(claimed, begin + _CHUNK))]
+            for key_hash, physical_offset, seconds, previous in ENTRY.iter_unpack(chunk):
+                slot = key_hash % layout.slots
+                ordered = last_offset <= physical_offset <= self.end_offset
+                if not ordered or key_hash < 0 or seconds < 0 or previous != slots[slot]:
+                    break
+                slots[slot] = count
+                count, last_offset, last_seconds = count + 1, physical_offset, seconds
+            else:
+                continue
+            break
+        if count < claimed or last_offset < self.end_offset:  # entries are believed, the header is not
+            self.end_offset = last_offset
+            self.end_timestamp = self.begin_timestamp + last_seconds * 1000
+        self.count = count
+        self.slots_used = layout.slots - slots.count(0)
+        self._slots = slots
+        self.synced = False
+        return claimed - count
+
+    def close(self) -> None:
+        """Give file and memory back until they are needed again. Only for a file that is synced."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+        self._slots = None
+
+    def destroy(self) -> None:
+        self.close()
+        self.path.unlink(missing_ok=True)
+
+    def _descriptor(self) -> int:
+        if self._fd < 0:
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        return self._fd
+
+    def _mapped(self) -> mmap.mmap:
+        """The file for reading entries that were written.
+
+        Writes go through the descriptor, where a full disk is an error and not a signal, and so does reading slots,
+        most of which may be holes.
+        """
+        if self._map is None:
+            self._map = mmap.mmap(self._descriptor(), self.layout.size, access=mmap.ACCESS_READ)
+        return self._map
+
+    def _read_slot(self, slot: int) -> int:
+        place = HEADER.size + slot * SLOT_SIZE
+        return int(_NUMBER.unpack(os.pread(self._descriptor(), SLOT_SIZE, place))[0])
+
+    def _load_slots(self) -> "array[int]":
+        slots = array("I", os.pread(self._descriptor(), self.layout.first_entry - HEADER.size, HEADER.size))
+        if sys.byteorder == "little":
+            slots.byteswap()
+        self._slots = slots
+        return slots
+
+    def _write_slots(self) -> None:
+        slots, fd = self._slots, self._descriptor()
+        if slots is None:
+            return
+        for begin in range(0, len(slots), _PIECE):
+            piece = slots[begin : begin + _PIECE]
+            if sys.byteorder == "little":
+                piece.byteswap()
+            position = HEADER.size + begin * SLOT_SIZE
+            text = piece.tobytes()
+            if os.pread(fd, len(text), position) != text:
+                write_at(fd, text, position, self.path)
+
+    def _write_header(self, end_timestamp: int, end_offset: int, count: int) -> None:
+        fields = self.begin_timestamp, end_timestamp, self.begin_offset, end_offset, self.slots_used, count
+        write_at(self._descriptor(), HEADER.pack(*fields), 0, self.path)

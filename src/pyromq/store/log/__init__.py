@@ -1,0 +1,1 @@
+"""The commit log: mapped files, the put path, flushing, damage."""

@@ -1,0 +1,1 @@
+"""A store that no broker has open: check and repair."""

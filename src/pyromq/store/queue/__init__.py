@@ -1,0 +1,1 @@
+"""Consume queues: their entries, files and table, and reading by queue offset."""

@@ -1,0 +1,312 @@
+"""Reading by queue offset: which entries, which limits, which status. Nothing is decoded or copied here.
+
+The limits keep one answer small and one call short: bytes and counts differ for records that are in memory and those
+that probably have to come from disk.
+"""
+
+import itertools
+import os
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from enum import Enum
+from functools import lru_cache
+from itertools import accumulate
+
+import msgspec
+
+from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.names import is_lmq
+from pyromq.protocol.records.record import decode_records
+from pyromq.store.config import ENTRY_SIZE, BrokerRole, StoreConfig
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.damage import Damage, Stretch
+from pyromq.store.log.plainrecord import MIN_SIZE, are_plain
+from pyromq.store.log.soundness import SAMPLE, CrcOnRead, fault_of
+from pyromq.store.queue.consumequeue import ConsumeQueue
+from pyromq.store.queue.offsettime import FILLER_SIZE
+from pyromq.store.queue.table import ConsumeQueues
+
+_ENTRY = struct.Struct(">qiq")
+_PLACE = struct.Struct(">qi8x")
+MAX_BYTES = 128 << 20
+MIN_BYTES = 100
+MAX_EXAMINED = 1 << 16
+"""Queue entries looked at for one answer, however many messages somebody asks for."""
+FEW = 64
+
+
+@lru_cache(maxsize=FEW)
+def _few(count: int) -> struct.Struct:
+    return struct.Struct(">" + "qi8x" * count)
+
+
+def _places(entries: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Physical offsets and sizes; with one call for as many as an interactive consumer gets at a time."""
+    count = len(entries) // ENTRY_SIZE
+    if count <= FEW:
+        numbers = _few(count).unpack(entries)
+        return numbers[::2], numbers[1::2]
+    offsets, sizes = zip(*_PLACE.iter_unpack(entries), strict=True)
+    return offsets, sizes
+
+
+class GetStatus(Enum):
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    MESSAGE_WAS_REMOVING = "MESSAGE_WAS_REMOVING"
+    OFFSET_FOUND_NULL = "OFFSET_FOUND_NULL"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    NO_MATCHED_LOGIC_QUEUE = "NO_MATCHED_LOGIC_QUEUE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_RESET = "OFFSET_RESET"
+
+    __hash__ = object.__hash__  # members are singletons; Enum's own is a call into Python for every look-up
+
+
+_FOUND = GetStatus.FOUND
+
+
+class GetResult(msgspec.Struct):
+    """What a read found. `chunks` are slices of mapped memory holding whole records, neighbours in one piece."""
+
+    status: GetStatus
+    next_offset: int
+    min_offset: int = 0
+    max_offset: int = 0
+    chunks: list[memoryview] = []
+    count: int = 0
+    size: int = 0
+    queue_offsets: list[int] = []
+    """Queue offset of each message found."""
+    sizes: Sequence[int] = ()
+    """Bytes of each record, as its queue entry says: what a record says of itself may be damaged."""
+    damaged: list[int] = []
+    """Queue offsets whose records were left out, because no reader could make out where they end."""
+    suggest_slave: bool = False
+    """The reader is so far behind that its messages are no longer in memory."""
+
+    def records(self) -> Iterator[memoryview]:
+        """Each record by itself."""
+        sizes = iter(self.sizes)
+        for chunk in self.chunks:
+            position = 0
+            while position < len(chunk):
+                size = next(sizes)
+                yield chunk[position : position + size]
+                position += size
+
+    def messages(self) -> list[ReceivedMessage]:
+        """The messages, decoded. Raises RecordError if one cannot be."""
+        return [message for chunk in self.chunks for message in decode_records(chunk)]
+
+
+TagFilter = Callable[[int], bool]
+"""Decides on the tag code of a queue entry, before the record is touched."""
+RecordFilter = Callable[[memoryview], bool]
+"""Decides on the whole record, after the tag filter."""
+
+
+def _physical_memory() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+class Reader:
+    """Reads queues of one store."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        damage: Damage,
+        memory: int | None = None,
+    ) -> None:
+        self._log = commit_log
+        self._queues = queues
+        self._damage = damage
+        self._verifies_crc = config.check_crc_on_read is not CrcOnRead.NEVER
+        always, sampled = config.check_crc_on_read is CrcOnRead.ALWAYS, config.check_crc_on_read is CrcOnRead.SAMPLED
+        self._check = itertools.cycle([always or sampled] + [always] * (SAMPLE - 1))
+        """Whether a read checks records, too, that this process wrote and the page cache probably has."""
+        self.written_before = 0
+        """Where the log ended when it was opened: what lies below came back from a disk."""
+        self._resident = (memory or _physical_memory()) * config.access_message_in_memory_max_ratio // 100
+        self._min_examined = config.max_filter_message_size // ENTRY_SIZE
+        self._in_memory = config.max_transfer_bytes_on_message_in_memory, config.max_transfer_count_on_message_in_memory
+        self._on_disk = config.max_transfer_bytes_on_message_in_disk, config.max_transfer_count_on_message_in_disk
+        self._correct_offsets = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
+
+    def get(
+        self,
+        topic: str,
+        queue_id: int,
+        offset: int,
+        max_count: int,
+        *,
+        max_bytes: int | None = None,
+        tag_filter: TagFilter | None = None,
+        record_filter: RecordFilter | None = None,
+    ) -> GetResult:
+        """Messages of a queue from `offset` on; `max_bytes` takes the place of the configured limits."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None:
+            return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(offset, 0))
+        low, high = queue.min_offset, queue.max_offset
+        if high == 0:
+            status, following = GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(offset, 0)
+        elif offset < low:
+            status, following = GetStatus.OFFSET_TOO_SMALL, self._corrected(offset, low)
+        elif offset == high:
+            status, following = GetStatus.OFFSET_OVERFLOW_ONE, offset
+        elif offset > high:
+            status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
+        else:
+            near, far = self._in_memory, self._on_disk
+            if max_bytes is not None:
+                near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
+            found, check = None, next(self._check)
+            if tag_filter is None and record_filter is None:
+                found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0], check)
+            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
+        return GetResult(status, following, low, high)
+
+    def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
+        """Whether a message exists and is so near the end of the log that it counts as being in memory."""
+        queue = self._queues.get(topic, queue_id)
+        if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
+            return False
+        physical, _, _ = _ENTRY.unpack(queue.entries(queue_offset, 1))
+        return bool(self._log.max_offset - physical <= self._resident)
+
+    def _corrected(self, asked: int, correct: int) -> int:
+        """A slave may lag behind: it does not tell consumers to go elsewhere unless configured to."""
+        return correct if self._correct_offsets else asked
+
+    def _collect(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        near: tuple[int, int],
+        far: tuple[int, int],
+        tag_filter: TagFilter | None,
+        record_filter: RecordFilter | None,
+        check: bool,
+    ) -> GetResult:
+        entries = queue.entries(offset, min(max(self._min_examined, max_count), MAX_EXAMINED))
+        result = GetResult(GetStatus.OFFSET_FOUND_NULL, offset, queue.min_offset, queue.max_offset, [], damaged=[])
+        if not entries:
+            result.next_offset = self._corrected(offset, queue.next_file(offset))
+            return result
+        result.status = GetStatus.NO_MATCHED_MESSAGE
+        log_end, log_begin, file_size = self._log.max_offset, self._log.min_offset, self._log.file_size
+        count = size = 0
+        offsets: list[int] = []
+        sizes: list[int] = []
+        run_begin = run_end = last = -1  # records that follow each other in the log become one slice
+        examined = offset
+        for physical, record_size, code in _ENTRY.iter_unpack(entries):
+            byte_limit, count_limit = far if log_end - physical > self._resident else near
+            if count and (count >= max_count or count >= count_limit or size + record_size > byte_limit):
+                break
+            examined += 1
+            if record_size == FILLER_SIZE or record_size <= 0:
+                continue
+            if tag_filter is not None and not tag_filter(code):
+                continue
+            if physical < log_begin or physical + record_size > log_end:
+                if not count:
+                    result.status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            checked = check or physical < self.written_before or log_end - physical > self._resident
+            if checked or record_filter is not None:
+                record = self._log.read(physical, record_size)
+                if record is None:
+                    continue
+                if checked and not self._is_readable(queue, examined - 1, physical, record):
+                    result.damaged.append(examined - 1)
+                    continue
+                if record_filter is not None and not record_filter(record):
+                    continue
+            if physical != run_end or physical % file_size == 0:
+                self._add_chunk(result, run_begin, run_end)
+                run_begin = physical
+            last = run_end = physical + record_size
+            offsets.append(examined - 1)
+            sizes.append(record_size)
+            count += 1
+            size += record_size
+        self._add_chunk(result, run_begin, run_end)
+        result.next_offset = examined
+        if count:
+            result.status = GetStatus.FOUND
+            result.count, result.size, result.queue_offsets, result.sizes = count, size, offsets, tuple(sizes)
+            result.suggest_slave = log_end - last > self._resident
+        return result
+
+    def _all_of(
+        self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int, check: bool
+    ) -> GetResult | None:
+        """What `_collect` finds when every entry is wanted, in memory and sound, as most are; else None."""
+        entries = queue.entries(offset, count_limit)
+        if not entries:
+            return None
+        offsets, sizes = _places(entries)
+        count, size = len(sizes), sum(sizes)
+        if size > byte_limit:
+            count = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
+            offsets, sizes = offsets[:count], sizes[:count]
+            size = sum(sizes)
+        log_end, begin, end = self._log.max_offset, offsets[0], offsets[-1] + sizes[-1]
+        sound = min(sizes) > 0 and max(sizes) != FILLER_SIZE and self._log.min_offset <= begin and end <= log_end
+        if not sound or log_end - begin > self._resident:
+            return None
+        if (check or begin < self.written_before) and not self._are_plain(queue, offset, offsets, sizes):
+            return None
+        file_size = self._log.file_size
+        result = GetResult(
+            _FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
+            list(range(offset, offset + count)), sizes,
+        )  # fmt: skip
+        if end - begin == size and begin // file_size == (end - 1) // file_size:
+            self._add_chunk(result, begin, end)
+            return result
+        run_begin = run_end = -1
+        for physical, record_size in zip(offsets, sizes, strict=True):
+            if physical != run_end or physical % file_size == 0:
+                self._add_chunk(result, run_begin, run_end)
+                run_begin = physical
+            run_end = physical + record_size
+        self._add_chunk(result, run_begin, run_end)
+        return result
+
+    def _are_plain(self, queue: ConsumeQueue, number: int, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
+        """Whether records are all plain and sound; if not, `_collect` looks at each more closely."""
+        begin, end = offsets[0], offsets[-1] + sizes[-1]
+        if is_lmq(queue.topic) or min(sizes) < MIN_SIZE:
+            return False
+        if end - begin == sum(sizes) and (view := self._log.read(begin, end - begin)) is not None:
+            return are_plain(view, offsets, sizes, number, self._verifies_crc)
+        for physical, size in zip(offsets, sizes, strict=True):
+            record = self._log.read(physical, size)
+            if record is None or not are_plain(record, (physical,), (size,), number, self._verifies_crc):
+                return False
+            number += 1
+        return True
+
+    def _is_readable(self, queue: ConsumeQueue, queue_offset: int, physical: int, record: memoryview) -> bool:
+        """Whether a record can be sent; what is wrong with one is noted."""
+        number = None if is_lmq(queue.topic) else queue_offset  # records of those carry the offsets of another queue
+        fault = fault_of(record, physical, number, verify_crc=self._verifies_crc)
+        if fault is None:
+            return True
+        end = physical + len(record)
+        self._damage.add(Stretch(physical, end, fault.reason, queue.topic, queue.queue_id, queue_offset))
+        return fault.framed
+
+    def _add_chunk(self, result: GetResult, begin: int, end: int) -> None:
+        if begin >= 0 and (chunk := self._log.read(begin, end - begin)) is not None:
+            result.chunks.append(chunk)

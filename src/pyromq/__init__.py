@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from pyromq.client.blocking.pull_consumer import PullConsumer
     from pyromq.client.blocking.push_consumer import PushConsumer
     from pyromq.client.config import ClientConfig, ProducerConfig
-    from pyromq.client.consumer.allocation import (
+    from pyromq.client.consumer.config import PullConfig, PushConfig
+    from pyromq.client.consumer.fetch import PullResult, PullStatus
+    from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
+    from pyromq.client.consumer.rebalance.allocation import (
         AllocationStrategy,
         Average,
         AverageByCircle,
@@ -24,9 +27,6 @@ if TYPE_CHECKING:
         ConsistentHash,
         NearbyRoom,
     )
-    from pyromq.client.consumer.config import PullConfig, PushConfig
-    from pyromq.client.consumer.fetch import PullResult, PullStatus
-    from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
     from pyromq.client.errors import (
         BrokerError,
         ClientError,
@@ -96,7 +96,7 @@ _HOMES = {
     "pyromq.client.blocking.producer": ("Producer", "TransactionProducer"),
     "pyromq.client.blocking.pull_consumer": ("PullConsumer",),
     "pyromq.client.blocking.push_consumer": ("PushConsumer",),
-    "pyromq.client.consumer.allocation": (
+    "pyromq.client.consumer.rebalance.allocation": (
         "AllocationStrategy",
         "Average",
         "AverageByCircle",

@@ -2,7 +2,12 @@
 
 from pyromq.client.admin.admin import Admin
 from pyromq.client.config import ClientConfig, ProducerConfig
-from pyromq.client.consumer.allocation import (
+from pyromq.client.consumer.config import PullConfig, PushConfig
+from pyromq.client.consumer.fetch import PullResult, PullStatus
+from pyromq.client.consumer.pull.consumer import PullConsumer
+from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
+from pyromq.client.consumer.rebalance.allocation import (
     AllocationStrategy,
     Average,
     AverageByCircle,
@@ -11,11 +16,6 @@ from pyromq.client.consumer.allocation import (
     ConsistentHash,
     NearbyRoom,
 )
-from pyromq.client.consumer.config import PullConfig, PushConfig
-from pyromq.client.consumer.fetch import PullResult, PullStatus
-from pyromq.client.consumer.pull.consumer import PullConsumer
-from pyromq.client.consumer.push.consumer import PushConsumer
-from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, OrderlyContext
 from pyromq.client.errors import (
     BrokerError,
     ClientError,

@@ -199,7 +199,7 @@ def allocate(
     ip_list: Annotated[str, typer.Option("--ipList", "-i", metavar="ip,ip,…", help="Members of a group.")],
 ) -> Output:
     """Show how the queues of a topic would be shared evenly."""
-    from pyromq.client.consumer.allocation import Average  # noqa: PLC0415 - wanted here alone
+    from pyromq.client.consumer.rebalance.allocation import Average  # noqa: PLC0415 - wanted here alone
 
     members = sorted({member.strip() for member in ip_list.split(",") if member.strip()})
     queues = session.admin.queues(topic)

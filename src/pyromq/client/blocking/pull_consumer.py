@@ -10,8 +10,8 @@ from pyromq.client.consumer.fetch import PullResult
 from pyromq.client.consumer.hooks import FilterHook
 from pyromq.client.consumer.pull.consumer import PullConsumer as AsyncPullConsumer
 from pyromq.client.consumer.pull.consumer import TopicListener
-from pyromq.client.consumer.pull.plain import PLAIN_BATCH
-from pyromq.client.consumer.push.retry import BROKER_DECIDES
+from pyromq.client.consumer.pull.manual import PLAIN_BATCH
+from pyromq.client.consumer.retry import BROKER_DECIDES
 from pyromq.client.errors import ServiceStateError
 from pyromq.client.state import ServiceState
 from pyromq.protocol.message import MessageQueue, ReceivedMessage

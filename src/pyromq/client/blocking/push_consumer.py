@@ -10,7 +10,7 @@ from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
 from pyromq.client.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from pyromq.client.consumer.push.listener import ListenerFunction
 from pyromq.client.consumer.push.ownership import QueueListener
-from pyromq.client.consumer.push.retry import BROKER_DECIDES
+from pyromq.client.consumer.retry import BROKER_DECIDES
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 F = TypeVar("F", bound=ListenerFunction)

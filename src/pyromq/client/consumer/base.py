@@ -16,8 +16,8 @@ from pyromq.client.consumer.config import ConsumerConfig
 from pyromq.client.consumer.damage import Damage, DamageHook, OnDamaged
 from pyromq.client.consumer.fetch import Fetcher
 from pyromq.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets
-from pyromq.client.consumer.push.retry import Retry
-from pyromq.client.consumer.start import StartOffsets, consume_time
+from pyromq.client.consumer.retry import Retry
+from pyromq.client.consumer.startoffset import StartOffsets, consume_time
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import (
     FilterClass,

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from pyromq.client.config import KIB, MIB, ClientConfig
-from pyromq.client.consumer.allocation import AllocationStrategy, Average
 from pyromq.client.consumer.damage import OnDamaged
 from pyromq.client.consumer.offsets import OffsetStore
-from pyromq.client.consumer.push.flow import QueueLimits, TopicLimits
+from pyromq.client.consumer.process_queue import QueueLimits, TopicLimits
+from pyromq.client.consumer.rebalance.allocation import AllocationStrategy, Average
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
 

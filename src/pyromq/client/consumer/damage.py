@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from pyromq.client.consumer.push.retry import Retry
+from pyromq.client.consumer.retry import Retry
 from pyromq.client.errors import ClientError
 from pyromq.client.hooks import run_hooks
 from pyromq.protocol.message import MessageQueue, ReceivedMessage

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.client.consumer.allocation import (
+from pyromq.client.consumer.rebalance.allocation import (
     AllocationStrategy,
     Average,
     AverageByCircle,

@@ -5,8 +5,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.client.consumer.push.flow import MIB, QueueLimits, TopicLimits
-from pyromq.client.consumer.push.process_queue import ProcessQueue
+from pyromq.client.consumer.process_queue import MIB, ProcessQueue, QueueLimits, TopicLimits
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import ManualClock, asyncio_test
 

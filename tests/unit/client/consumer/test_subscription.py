@@ -6,7 +6,7 @@ import pytest
 
 from pyromq.client.consumer.hooks import ReturnType, return_type, status_name
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict, read_outcome
-from pyromq.client.consumer.push.retry import restore_topic
+from pyromq.client.consumer.retry import restore_topic
 from pyromq.client.consumer.subscription import Subscriptions, build_subscription, keep_wanted, tag_subscription
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.enums import ExpressionType

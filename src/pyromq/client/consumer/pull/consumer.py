@@ -16,12 +16,12 @@ from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.fetch import Fetcher
 from pyromq.client.consumer.hooks import FilterHook
 from pyromq.client.consumer.offsets import NONE_STORED, NOT_READABLE, Read
-from pyromq.client.consumer.pull.plain import PlainPulls
+from pyromq.client.consumer.pull.manual import PlainPulls
 from pyromq.client.consumer.pull.prefetch import Lane, Leased, Prefetch
-from pyromq.client.consumer.push import introspection
-from pyromq.client.consumer.push.lastowner import LastOwners
-from pyromq.client.consumer.push.retry import Retry, restore_topic
-from pyromq.client.consumer.rebalance import Rebalance
+from pyromq.client.consumer.rebalance.lastowner import LastOwners
+from pyromq.client.consumer.rebalance.rounds import Rebalance
+from pyromq.client.consumer.retry import Retry, restore_topic
+from pyromq.client.consumer.running_info import running_info
 from pyromq.client.consumer.subscription import build_subscription
 from pyromq.client.errors import ClientError, ServiceStateError
 from pyromq.client.instance.transport import Transport
@@ -273,7 +273,7 @@ class PullConsumer(PlainPulls):
             "PROP_NAMESERVER_ADDR": ";".join(self._instance.name_servers.addresses),
             "PROP_CONSUME_TYPE": str(self.consume_type),
         }
-        return introspection.running_info(
+        return running_info(
             self.config,
             properties,
             self._subscriptions.by_topic,

@@ -15,9 +15,9 @@ from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
 from pyromq.client.consumer.offsets import Read
-from pyromq.client.consumer.push.lastowner import LastOwners
-from pyromq.client.consumer.push.process_queue import ProcessQueue
-from pyromq.client.consumer.start import StartOffsets
+from pyromq.client.consumer.process_queue import ProcessQueue
+from pyromq.client.consumer.rebalance.lastowner import LastOwners
+from pyromq.client.consumer.startoffset import StartOffsets
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import Subscriptions, is_tag_filter, tag_subscription
 from pyromq.client.errors import BrokerError, ClientError

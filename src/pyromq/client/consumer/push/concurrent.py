@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pyromq.client.clock import Clock, within
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Verdict
 from pyromq.client.consumer.push.listenercall import Consuming
-from pyromq.client.consumer.push.process_queue import ProcessQueue
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import Property

@@ -1,7 +1,7 @@
 """The push consumer, for asyncio. `pyromq.PushConsumer` is the same one for threads.
 
 It pulls all the time and hands messages to a listener. Here are its life and its calls; a queue's way begins in
-`rebalance.py`, a message's in `pulling.py`, and ends in `concurrent.py` or `orderly.py`.
+`rebalance/`, a message's in `pull_loop.py`, and ends in `concurrent.py` or `orderly.py`.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ from pyromq.client.consumer.base import Consumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.filterclass import ClassFilters
 from pyromq.client.consumer.hooks import ConsumeHook, FilterHook
-from pyromq.client.consumer.locks import QueueLocks
 from pyromq.client.consumer.pop.loop import PopConsumption
 from pyromq.client.consumer.pop.requests import PopFetcher
-from pyromq.client.consumer.push import introspection
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.push.concurrent import ConcurrentConsumption
-from pyromq.client.consumer.push.lastowner import LastOwners
 from pyromq.client.consumer.push.listener import Listener, ListenerFunction
-from pyromq.client.consumer.push.listenercall import Consuming
+from pyromq.client.consumer.push.listenercall import Consuming, consume_directly
+from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.orderly import OrderlyConsumption
 from pyromq.client.consumer.push.ownership import Ownership, QueueListener
-from pyromq.client.consumer.push.process_queue import ProcessQueue
 from pyromq.client.consumer.push.pull_loop import Pulling
-from pyromq.client.consumer.push.retry import BROKER_DECIDES, DEFAULT_MAX_RECONSUME, NO_LIMIT, Retry
 from pyromq.client.consumer.push.workers import Workers
-from pyromq.client.consumer.rebalance import Rebalance
+from pyromq.client.consumer.rebalance.lastowner import LastOwners
+from pyromq.client.consumer.rebalance.rounds import Rebalance
+from pyromq.client.consumer.retry import BROKER_DECIDES, DEFAULT_MAX_RECONSUME, NO_LIMIT, Retry
+from pyromq.client.consumer.running_info import running_info
 from pyromq.client.consumer.subscription import FilterClass, tag_subscription
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.transport import Transport
@@ -222,7 +222,7 @@ class PushConsumer(Consumer):
             "PROP_CONSUME_TYPE": str(self.consume_type),
             "PROP_CONSUMER_START_TIMESTAMP": str(self._start_time_ms),
         }
-        info = introspection.running_info(
+        info = running_info(
             self.config,
             properties,
             self._subscriptions.by_topic,
@@ -237,7 +237,7 @@ class PushConsumer(Consumer):
     async def consume_directly(self, message: ReceivedMessage, broker_name: str | None) -> ConsumeDirectlyResult:
         assert self._listener is not None  # noqa: S101 - start asked for it
         message.broker_name = broker_name or message.broker_name
-        return await introspection.consume_directly(self._listener, self._consuming, message, self._instance.callbacks)
+        return await consume_directly(self._listener, self._consuming, message, self._instance.callbacks)
 
     # -- inside
 

@@ -9,10 +9,10 @@ import logging
 from collections.abc import Sequence
 
 from pyromq.client.clock import Clock, sleep, within
-from pyromq.client.consumer.locks import QueueLocks
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.push.listener import ConsumeOutcome, OrderlyContext
 from pyromq.client.consumer.push.listenercall import Consuming
-from pyromq.client.consumer.push.process_queue import ProcessQueue
+from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 

@@ -9,14 +9,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from pyromq.client.consumer.config import PushConfig
-from pyromq.client.consumer.locks import QueueLocks
 from pyromq.client.consumer.offsets import OffsetStore, Read
 from pyromq.client.consumer.pop.loop import PopConsumption
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.push.concurrent import ConcurrentConsumption
+from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.orderly import OrderlyConsumption
-from pyromq.client.consumer.push.process_queue import ProcessQueue
 from pyromq.client.consumer.push.pull_loop import Pulling
-from pyromq.client.consumer.start import StartOffsets
+from pyromq.client.consumer.startoffset import StartOffsets
 from pyromq.client.consumer.subscription import Subscriptions, tag_subscription
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.instance import ClientInstance

@@ -9,9 +9,8 @@ from pyromq.client.clock import Clock, sleep
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
 from pyromq.client.consumer.offsets import OffsetStore, Read
-from pyromq.client.consumer.push.flow import QueueLimits
-from pyromq.client.consumer.push.lastowner import LastOwners
-from pyromq.client.consumer.push.process_queue import ProcessQueue
+from pyromq.client.consumer.process_queue import ProcessQueue, QueueLimits
+from pyromq.client.consumer.rebalance.lastowner import LastOwners
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Collection, Sequence
 
 from pyromq.client.clock import sleep
-from pyromq.client.consumer.allocation import AllocationStrategy
+from pyromq.client.consumer.rebalance.allocation import AllocationStrategy
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.clients import ConsumerRunningInfo

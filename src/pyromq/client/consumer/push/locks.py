@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyromq.client.consumer.offsets import NOT_READABLE, OffsetStore, Read
-from pyromq.client.consumer.push.process_queue import ProcessQueue
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse, UnlockBatchRequest

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
 from pyromq.client.clock import Clock, sleep
-from pyromq.client.consumer.allocation import AllocationStrategy
-from pyromq.client.consumer.push.lastowner import last_owners
+from pyromq.client.consumer.rebalance.allocation import AllocationStrategy
+from pyromq.client.consumer.rebalance.lastowner import last_owners
 from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.instance import ClientInstance

@@ -1,6 +1,5 @@
-"""What a consumer tells about itself when a broker asks, and consuming one message on request."""
+"""What a consumer tells about itself when a broker asks."""
 
-import asyncio
 import sys
 import threading
 import traceback
@@ -9,37 +8,17 @@ from dataclasses import fields
 
 from pyromq.client.consumer.config import ConsumerConfig
 from pyromq.client.consumer.offsets import OffsetStore
-from pyromq.client.consumer.push.listener import (
-    ConcurrentContext,
-    ConsumeContext,
-    ConsumeOutcome,
-    Listener,
-    OrderlyContext,
-    Verdict,
-    read_outcome,
-)
-from pyromq.client.consumer.push.listenercall import Consuming
-from pyromq.client.consumer.push.process_queue import ProcessQueue
+from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.client.pool import BoundedPool
 from pyromq.protocol.bodies.clients import (
-    ConsumeDirectlyResult,
     ConsumerRunningInfo,
     ProcessQueueInfo,
     SubscriptionData,
 )
-from pyromq.protocol.bodies.enums import ConsumeResult
-from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.release import CURRENT, version_name
 
 MIB = 1024 * 1024
-
-_RESULTS = {
-    ConsumeOutcome.SUCCESS: ConsumeResult.CR_SUCCESS,
-    ConsumeOutcome.LATER: ConsumeResult.CR_LATER,
-    ConsumeOutcome.COMMIT: ConsumeResult.CR_COMMIT,
-    ConsumeOutcome.ROLLBACK: ConsumeResult.CR_ROLLBACK,
-}
 
 
 def running_info(
@@ -92,34 +71,4 @@ def thread_dump() -> str:
     return "\n".join(
         f"{names.get(ident, ident)}\n" + "".join(traceback.format_stack(frame))
         for ident, frame in sys._current_frames().items()
-    )
-
-
-async def consume_directly(
-    listener: Listener, consuming: Consuming, message: ReceivedMessage, pool: BoundedPool
-) -> ConsumeDirectlyResult:
-    """Hand one message to the listener, past the queue of those that wait, and tell what it did."""
-    queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
-    context: ConsumeContext = OrderlyContext(queue=queue) if listener.orderly else ConcurrentContext(queue=queue)
-    consuming.before(queue, [message], context)
-    started = consuming.clock.monotonic()
-    outcome = ConsumeOutcome.LATER
-    error: Exception | None = None
-    try:
-        if listener.is_async:
-            returned = await listener.await_call([message], context)
-        else:
-            returned = await asyncio.wrap_future(pool.submit(lambda: listener.call([message], context)))
-        outcome = read_outcome(returned)
-    except Exception as raised:  # noqa: BLE001 - it is what the caller wants to know
-        error = raised
-    seconds = consuming.clock.monotonic() - started
-    verdict = Verdict(outcome, error, seconds)
-    consuming.after(queue, [message], context, verdict, failed=int(outcome is ConsumeOutcome.LATER))
-    return ConsumeDirectlyResult(
-        order=listener.orderly,
-        auto_commit=context.auto_commit if isinstance(context, OrderlyContext) else True,
-        consume_result=ConsumeResult.CR_THROW_EXCEPTION if error is not None else _RESULTS[outcome],
-        remark=None if error is None else f"{type(error).__name__}: {error}",
-        spent_time_mills=round(seconds * 1000),
     )

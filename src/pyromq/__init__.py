@@ -108,7 +108,7 @@ _HOMES = {
     "pyromq.client.consumer.config": ("PullConfig", "PushConfig"),
     "pyromq.client.consumer.fetch": ("PullResult", "PullStatus"),
     "pyromq.client.consumer.push.listener": ("ConcurrentContext", "ConsumeOutcome", "OrderlyContext"),
-    "pyromq.protocol.bodies": ("ConsumeFromWhere", "MessageModel"),
+    "pyromq.protocol.bodies.enums": ("ConsumeFromWhere", "MessageModel"),
     "pyromq.client.config": ("ClientConfig", "ProducerConfig"),
     "pyromq.client.errors": (
         "BrokerError",

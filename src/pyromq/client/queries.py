@@ -5,12 +5,13 @@ Names of topics are the user's, without the namespace. All raise ClientError or 
 
 import asyncio
 import logging
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.producer.sends import transport_error
+from pyromq.client.state import Client
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.route import BrokerData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -48,8 +49,15 @@ MASTER = 0
 PERM_READ_WRITE = 6
 
 
-class QueryMethods(ABC):
-    """The calls as methods of producers and consumers."""
+class QueryMethods(Client):
+    """The calls as methods of producers and consumers, which are the clients that belong to a group."""
+
+    group: str
+
+    @property
+    @abstractmethod
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""
 
     @abstractmethod
     def _query(self) -> "Queries":

@@ -1,6 +1,9 @@
 """The life of a client: made, running, closed; or failed at its start."""
 
+from abc import ABC, abstractmethod
 from enum import StrEnum
+from types import TracebackType
+from typing import Self
 
 from pyromq.client.errors import ServiceStateError
 
@@ -24,3 +27,26 @@ def require(state: ServiceState, wanted: ServiceState, what: str) -> None:
     """Raise ServiceStateError, naming the state, unless it is the wanted one."""
     if state is not wanted:
         raise ServiceStateError(f"{what} is {state}, not {wanted}: {_ADVICE[state]}")
+
+
+class Client(ABC):
+    """What producers, consumers and admin clients for asyncio have in common: they start, run and close."""
+
+    state = ServiceState.CREATE_JUST
+
+    @abstractmethod
+    async def start(self) -> None:
+        """Join the client instance and begin. Raises ServiceStateError unless it was just made, ClientError else."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Leave the client instance; does nothing when it is not running."""
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()

@@ -1,7 +1,6 @@
 """`Admin`: the operations behind mqadmin, for asyncio. Only its life is here; what it does is in the subjects."""
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pyromq.client.admin.brokers import BrokerMethods
 from pyromq.client.admin.deadletters import DeadLetterMethods
@@ -50,7 +49,6 @@ class Admin(DeadLetterMethods, TraceMethods, GroupMethods, BrokerMethods, UserMe
         base = ClientConfig.build(options) if config is None else config.with_options(**options)
         self.config = base.with_options(namespace=None)
         self.timeout = timeout
-        self.state = ServiceState.CREATE_JUST
         self._clock = clock
         self._transport = transport
 
@@ -78,15 +76,6 @@ class Admin(DeadLetterMethods, TraceMethods, GroupMethods, BrokerMethods, UserMe
             return
         self.state = ServiceState.SHUTDOWN_ALREADY
         await self._leave(self._servers.instance)
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @staticmethod
     async def _leave(instance: ClientInstance) -> None:

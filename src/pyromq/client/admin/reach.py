@@ -5,7 +5,7 @@ when several servers are asked, `PartialFailureError` keeps what the others answ
 """
 
 import asyncio
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
@@ -14,6 +14,7 @@ from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteErr
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.routes import MASTER_ID
 from pyromq.client.producer.sends import transport_error
+from pyromq.client.state import Client
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -211,7 +212,7 @@ def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str
     )
 
 
-class Reaching(ABC):
+class Reaching(Client):
     """Base of the subjects: each is a set of methods of `Admin`."""
 
     @abstractmethod

@@ -2,15 +2,13 @@
 
 import logging
 import threading
-from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 from pyromq.client.blocking import loop as background
-from pyromq.client.blocking.queries import BlockingQueryMethods
+from pyromq.client.blocking.client import GroupClient, waiting
 from pyromq.client.config import ProducerConfig
-from pyromq.client.errors import ClientError, ServiceStateError, TooManyRequestsError
+from pyromq.client.errors import ClientError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
 from pyromq.client.producer.callbacks import Callback
 from pyromq.client.producer.dispatch import Choice, Payload
@@ -19,7 +17,6 @@ from pyromq.client.producer.results import LocalTransactionState, SendResult, Se
 from pyromq.client.producer.selectors import Selector
 from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
 from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
-from pyromq.client.state import ServiceState
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
@@ -28,7 +25,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-class Producer(BlockingQueryMethods):
+class Producer(GroupClient[AsyncProducer]):
     """Sends messages of one producer group; threads may share it.
 
         with Producer("orders-service", namesrv="127.0.0.1:9876") as producer:
@@ -46,78 +43,30 @@ class Producer(BlockingQueryMethods):
         config: ProducerConfig | None = None,
         **options: Any,
     ) -> None:
-        self._producer = self._make(group, namesrv=namesrv, config=config, **options)
-        self._loop: background.BackgroundLoop | None = None
-        self._life = threading.Lock()
-        self._room = threading.BoundedSemaphore(self._producer.config.async_queue)
+        super().__init__(self._make(group, namesrv=namesrv, config=config, **options), f"producer {group!r}")
+        self._room = threading.BoundedSemaphore(self._client.config.async_queue)
 
     def _make(self, group: str, **options: Any) -> AsyncProducer:
         return AsyncProducer(group, **options)
 
     @property
-    def group(self) -> str:
-        return self._producer.group
-
-    @property
-    def client_id(self) -> str:
-        """What brokers know this client as. Raises ServiceStateError before it was started."""
-        return self._producer.client_id
-
-    @property
     def config(self) -> ProducerConfig:
-        return self._producer.config
-
-    @property
-    def state(self) -> ServiceState:
-        return self._producer.state
+        return self._client.config
 
     @property
     def send_hooks(self) -> list[SendHook]:
         """Append hooks before `start`."""
-        return self._producer.send_hooks
+        return self._client.send_hooks
 
     @property
     def forbidden_hooks(self) -> list[ForbiddenHook]:
         """Append hooks before `start`."""
-        return self._producer.forbidden_hooks
+        return self._client.forbidden_hooks
 
     @property
     def end_transaction_hooks(self) -> list[EndTransactionHook]:
         """Append hooks before `start`."""
-        return self._producer.end_transaction_hooks
-
-    def start(self) -> None:
-        """Join the client instance and begin. Raises ServiceStateError unless it was just made, ClientError else."""
-        with self._life:
-            loop = self._loop or background.acquire()
-            try:
-                loop.call(self._producer.start)
-            except BaseException:
-                if self._loop is None:
-                    background.release(loop)
-                raise
-            self._loop = loop
-
-    def close(self) -> None:
-        """Finish what is under way, within `close_timeout`, and leave; does nothing when it is not running."""
-        with self._life:
-            loop, self._loop = self._loop, None
-            if loop is None:
-                return
-            loop.check_process()
-            try:
-                loop.call(self._producer.close)
-            finally:
-                background.release(loop)
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+        return self._client.end_transaction_hooks
 
     def send(
         self,
@@ -134,7 +83,7 @@ class Producer(BlockingQueryMethods):
         (default `send_timeout`, in seconds) covers all attempts. With them there is one attempt.
         """
         tracecontext.carry(payload)
-        return self._run(lambda: self._producer.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg))
+        return self._run(lambda: self._client.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg))
 
     def send_async(
         self,
@@ -158,18 +107,16 @@ class Producer(BlockingQueryMethods):
         outcome: Future[SendResult] = Future()
         outcome.add_done_callback(lambda _: self._room.release())
         try:
-            held = loop.call(lambda: self._producer.reserve(payload, timeout)) if self.config.backpressure else None
+            held = loop.call(lambda: self._client.reserve(payload, timeout)) if self.config.backpressure else None
         except ClientError as error:
             outcome.set_exception(error)
             if callback is not None:
                 refusal, told = error, callback
-                loop.submit(lambda: self._producer.report(told, refusal))
+                loop.submit(lambda: self._client.report(told, refusal))
             return outcome
         choice = Choice(queue, selector, arg)
         loop.submit(
-            lambda: background.chain(
-                lambda: self._producer.begin_send(payload, callback, timeout, choice, held), outcome
-            )
+            lambda: background.chain(lambda: self._client.begin_send(payload, callback, timeout, choice, held), outcome)
         )
         return outcome
 
@@ -183,21 +130,16 @@ class Producer(BlockingQueryMethods):
     ) -> None:
         """Hand a message to the network and do not ask what became of it."""
         tracecontext.carry(message)
-        self._run(lambda: self._producer.send_oneway(message, queue=queue, selector=selector, arg=arg))
+        self._run(lambda: self._client.send_oneway(message, queue=queue, selector=selector, arg=arg))
 
-    def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
-        """Only a `TransactionProducer` can do this."""
-        return self._run(lambda: self._producer.send_in_transaction(message, arg))
-
-    def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages of a topic can go to. Raises NoRouteError."""
-        return self._run(lambda: self._producer.publish_queues(topic))
+    send_in_transaction = waiting(AsyncProducer.send_in_transaction)
+    publish_queues = waiting(AsyncProducer.publish_queues)
 
     def resize_backpressure(self, *, count: int | None = None, size: int | None = None) -> None:
         """Change the bounds on asynchronous sends while the producer runs."""
 
         async def resize() -> None:
-            self._producer.resize_backpressure(count=count, size=size)
+            self._client.resize_backpressure(count=count, size=size)
 
         self._run(resize)
 
@@ -215,7 +157,7 @@ class Producer(BlockingQueryMethods):
         Raises RequestTimeout when it was sent but not answered in time, ClientError when it could not be sent.
         """
         tracecontext.carry(message)
-        return self._run(lambda: self._producer.request(message, timeout, queue=queue, selector=selector, arg=arg))
+        return self._run(lambda: self._client.request(message, timeout, queue=queue, selector=selector, arg=arg))
 
     def request_async(
         self,
@@ -231,28 +173,11 @@ class Producer(BlockingQueryMethods):
         tracecontext.carry(message)
 
         async def ask() -> ReceivedMessage:
-            return await self._producer.request_async(
-                message, timeout, callback, queue=queue, selector=selector, arg=arg
-            )
+            return await self._client.request_async(message, timeout, callback, queue=queue, selector=selector, arg=arg)
 
         return self._running().begin(ask)
 
-    def recall(self, topic: str, handle: str) -> str:
-        """Take back a delayed message by the handle of its send result; returns its message id."""
-        return self._run(lambda: self._producer.recall(topic, handle))
-
-    def _query(self) -> AsyncProducer:
-        return self._producer
-
-    def _running(self) -> background.BackgroundLoop:
-        loop = self._loop
-        if loop is None:
-            raise ServiceStateError(f"producer {self.group!r} is {self.state}: start() it, or use it in a with block")
-        loop.check_process()
-        return loop
-
-    def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        return self._running().call(make)
+    recall = waiting(AsyncProducer.recall)
 
 
 class TransactionProducer(Producer):
@@ -262,7 +187,7 @@ class TransactionProducer(Producer):
     `pyromq.aio.TransactionProducer`.
     """
 
-    _producer: AsyncTransactionProducer
+    _client: AsyncTransactionProducer
 
     def __init__(
         self,
@@ -285,15 +210,15 @@ class TransactionProducer(Producer):
         ClientError when the half message could not be sent; a lost end is not an error, the broker will ask.
         """
         tracecontext.carry(message)
-        half = self._run(lambda: self._producer.send_half(message))
+        half = self._run(lambda: self._client.send_half(message))
         outcome = Outcome(LocalTransactionState.ROLLBACK)
         if half.status is SendStatus.SEND_OK:
             outcome = self._execute(message, arg)
-        return self._run(lambda: self._producer.end(message, half, outcome))
+        return self._run(lambda: self._client.end(message, half, outcome))
 
     def _execute(self, message: Message, arg: Any) -> Outcome:
         """In this thread, where the application keeps what belongs to the transaction."""
-        listener = self._producer.listener
+        listener = self._client.listener
         assert listener is not None  # noqa: S101 - send_half asked for it
         try:
             state = listener.execute(message, arg)

@@ -17,7 +17,7 @@ from pyromq.client.state import ServiceState
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 
-class PullConsumer(BlockingConsumer):
+class PullConsumer(BlockingConsumer[AsyncPullConsumer]):
     """Gives messages to whoever asks.
 
         with PullConsumer("audit", namesrv="127.0.0.1:9876") as consumer:
@@ -32,8 +32,7 @@ class PullConsumer(BlockingConsumer):
     def __init__(
         self, group: str, *, namesrv: str | None = None, config: PullConfig | None = None, **options: Any
     ) -> None:
-        self._consumer = AsyncPullConsumer(group, namesrv=namesrv, config=config, **options)
-        super().__init__(self._consumer)
+        super().__init__(AsyncPullConsumer(group, namesrv=namesrv, config=config, **options))
 
     @property
     def config(self) -> PullConfig:

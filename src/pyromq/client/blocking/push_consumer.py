@@ -16,7 +16,7 @@ from pyromq.protocol.message import MessageQueue, ReceivedMessage
 F = TypeVar("F", bound=ListenerFunction)
 
 
-class PushConsumer(BlockingConsumer):
+class PushConsumer(BlockingConsumer[AsyncPushConsumer]):
     """Receives messages of its group's subscriptions and hands them to a listener, on threads of its own.
 
         consumer = PushConsumer("billing", namesrv="127.0.0.1:9876")
@@ -35,8 +35,7 @@ class PushConsumer(BlockingConsumer):
     def __init__(
         self, group: str, *, namesrv: str | None = None, config: PushConfig | None = None, **options: Any
     ) -> None:
-        self._consumer = AsyncPushConsumer(group, namesrv=namesrv, config=config, **options)
-        super().__init__(self._consumer)
+        super().__init__(AsyncPushConsumer(group, namesrv=namesrv, config=config, **options))
 
     @property
     def config(self) -> PushConfig:

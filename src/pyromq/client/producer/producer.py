@@ -6,8 +6,7 @@ Here are its life and its calls; how a message gets to a broker begins in `dispa
 import asyncio
 import logging
 from collections.abc import Collection
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from pyromq.client.clock import Clock, within
 from pyromq.client.config import ProducerConfig
@@ -65,7 +64,6 @@ class Producer(QueryMethods):
             base = base.with_options(namespace=namespaces.namespace_of_endpoint(base.namesrv) or None)
         self.config = base
         self.group = group
-        self.state = ServiceState.CREATE_JUST
         self.send_hooks: list[SendHook] = []
         self.forbidden_hooks: list[ForbiddenHook] = []
         self.end_transaction_hooks: list[EndTransactionHook] = []
@@ -111,15 +109,6 @@ class Producer(QueryMethods):
             await self._dispatcher.close()
         await self._instance.unregister_producer(self._wire_group)
         await self._instance.release()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     @property
     def client_id(self) -> str:

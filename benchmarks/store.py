@@ -179,7 +179,7 @@ def read_rate(where: Path, count: int) -> tuple[float, float, float]:
         keys = [item.property_map["UNIQ_KEY"] for item in items[:: max(count // 2000, 1)] if item.property_map]
         begin = time.process_time()
         for key in keys:
-            assert len(store.query("TopicTest", key, 32, 0, 1 << 60).records) == 1
+            assert len(store.lookup.by_key("TopicTest", key, 32, 0, 1 << 60).records) == 1
         return sliced, decoded, len(keys) / (time.process_time() - begin)
 
 

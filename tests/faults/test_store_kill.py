@@ -43,7 +43,7 @@ def check(home: Path, acknowledged: dict[tuple[str, int], int]) -> None:
                 assert expected >= acknowledged.get((topic, queue_id), 0), f"{topic} {queue_id} lost messages"
                 assert expected == store.max_offset(topic, queue_id)
                 if expected:
-                    assert store.offset_by_time(topic, queue_id, 0) == 0
+                    assert store.lookup.offset_by_time(topic, queue_id, 0) == 0
 
 
 def test_nothing_acknowledged_is_lost(tmp_path: Path, long_run: bool) -> None:

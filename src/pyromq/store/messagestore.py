@@ -19,7 +19,6 @@ from types import TracebackType
 from typing import Self
 
 from pyromq import durable
-from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
 from pyromq.store.checkpoint import Checkpoint
@@ -28,7 +27,7 @@ from pyromq.store.dispatch import Dispatcher, Listener
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
-from pyromq.store.index.lookup import Lookup, QueryResult
+from pyromq.store.index.lookup import Lookup
 from pyromq.store.lock import StoreLock, mark_running
 from pyromq.store.log.admission import Hook
 from pyromq.store.log.batch import BatchAppender
@@ -38,7 +37,6 @@ from pyromq.store.log.flush import Flusher, Post
 from pyromq.store.log.mappedfile import Bytes
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.walk import Walker
-from pyromq.store.queue.offsettime import Boundary
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
@@ -90,7 +88,7 @@ class MessageStore:
             config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
         )
         self._reader = Reader(config, self.commit_log, self.queues, self.damage)
-        self._lookup = Lookup(self.commit_log, self.queues, self.index)
+        self.lookup = Lookup(self.commit_log, self.queues, self.index)
         self.retention = Retention(
             config,
             self.commit_log.files,
@@ -333,30 +331,6 @@ class MessageStore:
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message is there and near enough to the end of the log to be in the page cache."""
         return self._reader.in_memory(topic, queue_id, queue_offset)
-
-    def record_at(self, physical_offset: int, size: int | None = None) -> memoryview | None:
-        """The record that begins at a place in the log, None when none does."""
-        return self._lookup.record_at(physical_offset, size)
-
-    def message_at(self, physical_offset: int) -> ReceivedMessage | None:
-        """The same, decoded."""
-        return self._lookup.message_at(physical_offset)
-
-    def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> QueryResult:
-        """Newest records of a topic with a key or unique key, stored within [begin, end] ms."""
-        return self._lookup.query(topic, key, max_count, begin, end)
-
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
-        """The queue offset for a store time; see `Boundary` for what lies between two messages."""
-        return self._lookup.offset_by_time(topic, queue_id, timestamp, boundary)
-
-    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int:
-        """When the message at a queue offset was stored, -1 when there is none."""
-        return self._lookup.store_time(topic, queue_id, queue_offset)
-
-    def earliest_time(self, topic: str | None = None, queue_id: int = 0) -> int:
-        """When the oldest message kept, of a queue or of the whole store, was stored; -1 without any."""
-        return self._lookup.earliest_time(topic, queue_id)
 
     # -- queues --
 

@@ -22,7 +22,7 @@ async def test_a_delayed_message_is_delivered_after_its_delay(tmp_path: Path) ->
         assert answer.code == ResponseCode.SUCCESS
         header = answer.header(SendMessageResponseHeader)
         assert (header.queue_id, header.queue_offset, header.recall_handle) == (2, 0, None)
-        stored = broker.store.store_time(SCHEDULE_TOPIC, 0, 0)
+        stored = broker.store.lookup.store_time(SCHEDULE_TOPIC, 0, 0)
         (message,) = await peer.messages("orders", queue=2, hold=HOLD)
         assert message.store_timestamp >= stored + 1000
         assert (message.body, message.tags, message.keys, message.unique_id) == (b"late", "t", ("k",), "u")

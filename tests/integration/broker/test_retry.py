@@ -78,7 +78,7 @@ async def test_a_message_sent_back_comes_again_later(tmp_path: Path) -> None:
         assert again.properties["ORIGIN_MESSAGE_ID"] == message.offset_message_id
         assert again.properties["WAIT"] == "false"
         assert again.properties["own"] == "1"
-        assert again.store_timestamp - broker.store.store_time(SCHEDULE_TOPIC, 0, 0) >= 1000
+        assert again.store_timestamp - broker.store.lookup.store_time(SCHEDULE_TOPIC, 0, 0) >= 1000
         assert (again.born_timestamp, again.born_host) == (message.born_timestamp, message.born_host)
 
 

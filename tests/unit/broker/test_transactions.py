@@ -43,7 +43,7 @@ def test_a_half_message_is_visible_once_it_is_committed(tmp_path: Path) -> None:
     # P-116
     with Bench(tmp_path) as bench:
         half = bench.prepare(KEYS="k", TAGS="a")
-        stored = peek_record(bench.store.record_at(half.physical_offset) or b"", 0)
+        stored = peek_record(bench.store.lookup.record_at(half.physical_offset) or b"", 0)
         assert (stored.topic, stored.queue_id, sysflag.transaction_type(stored.sys_flag)) == (HALF, 0, 0)
         properties = decode_properties(stored.properties)
         assert (properties["REAL_TOPIC"], properties["REAL_QID"], properties["__transactionId__"]) == (
@@ -335,7 +335,7 @@ def test_what_stays_open_for_long_is_copied_to_the_end_and_stays_one_transaction
         assert bench.cursors() == (22, 21)
         (half,) = bench.halves._open.values()
         assert (half.origin, half.offset) == (0, 22)
-        copy = peek_record(bench.store.record_at(half.physical) or b"", 0)
+        copy = peek_record(bench.store.lookup.record_at(half.physical) or b"", 0)
         assert decode_properties(copy.properties)["TRAN_PREPARED_QUEUE_OFFSET"] == "0"
         bench.restart()
         assert len(bench.halves) == 1

@@ -117,7 +117,7 @@ def batch(*numbers: int) -> PutMessage:
 
 
 def hits(store: MessageStore, numbers: range) -> list[int]:
-    return [len(store.query("orders", f"k{n}", 32, 0, 2**62).records) for n in numbers]
+    return [len(store.lookup.by_key("orders", f"k{n}", 32, 0, 2**62).records) for n in numbers]
 
 
 class Full:

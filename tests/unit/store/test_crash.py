@@ -183,7 +183,7 @@ class Life:
         for place in self.intact:
             body = self.flushed[place]
             key = f"U{int(body.partition(b':')[0]):031d}"
-            messages = store.query(place[0], key, 8, 0, FOREVER).messages()
+            messages = store.lookup.by_key(place[0], key, 8, 0, FOREVER).messages()
             # A flipped bit may have given the key to a message that was not flushed.
             assert [message.body for message in messages].count(body) == 1, f"{place} is not found by {key}"
         self.flushed = found

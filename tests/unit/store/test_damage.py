@@ -265,7 +265,7 @@ def test_a_slave_that_cut_its_log_on_purpose_does_not_get_it_back(tmp_path: Path
 def test_a_copy_of_a_record_in_a_body_is_not_taken_for_one(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     first = put(store, body=b"first")
-    record = bytes(store.record_at(first.physical_offset) or b"")
+    record = bytes(store.lookup.record_at(first.physical_offset) or b"")
     assert peek_record(record, 0).topic == "orders"
     second = put(store, body=b"<" + record + b">")
     third = put(store, body=b"third")

@@ -13,15 +13,15 @@ from tests.unit.store.storage import START, Clock, bodies, open_store, put
 def test_message_by_place(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     results = [put(store, body=b"%d" % n) for n in range(3)]
-    found = store.message_at(results[1].physical_offset)
+    found = store.lookup.message_at(results[1].physical_offset)
     assert found is not None
     assert (found.body, found.queue_offset) == (b"1", 1)
-    record = store.record_at(results[2].physical_offset, results[2].size)
+    record = store.lookup.record_at(results[2].physical_offset, results[2].size)
     assert record is not None
     assert len(record) == results[2].size
     for nowhere in (1, -1, results[1].physical_offset + 1, store.max_physical_offset, 1 << 50):
-        assert store.record_at(nowhere) is None
-        assert store.message_at(nowhere) is None
+        assert store.lookup.record_at(nowhere) is None
+        assert store.lookup.message_at(nowhere) is None
     store.close()
 
 
@@ -36,7 +36,7 @@ def test_by_key_and_unique_key_within_a_time(tmp_path: Path) -> None:
     ever = 0, START + 10**9
 
     def found(key: str, limit: int = 9, begin: int = ever[0], end: int = ever[1], topic: str = "orders") -> list[bytes]:
-        return [m.body for m in store.query(topic, key, limit, begin, end).messages()]
+        return [m.body for m in store.lookup.by_key(topic, key, limit, begin, end).messages()]
 
     assert found("all") == [b"0", b"1", b"2", b"3", b"4", b"5"]
     assert found("all", 2) == [b"4", b"5"], "the newest ones"
@@ -45,7 +45,7 @@ def test_by_key_and_unique_key_within_a_time(tmp_path: Path) -> None:
     assert found("all", begin=START + 15_000, end=START + 35_000) == [b"2", b"3"]
     assert found("all", topic="other") == []
     assert found("eve") == []
-    result = store.query("orders", "all", 9, *ever)
+    result = store.lookup.by_key("orders", "all", 9, *ever)
     assert (result.index_last_timestamp, result.index_last_offset) == (START + 50_000, last.physical_offset)
     store.close()
 
@@ -57,9 +57,9 @@ def test_time_range_of_a_query_is_exact(tmp_path: Path) -> None:
         put(store, body=b"%d" % n, properties={"KEYS": "k"})
         clock.now += 250
     for begin, end in ((0, 9), (1, 1), (2, 6), (3, 3), (5, 9)):
-        found = store.query("orders", "k", 9 + 1, START + begin * 250, START + end * 250).messages()
+        found = store.lookup.by_key("orders", "k", 9 + 1, START + begin * 250, START + end * 250).messages()
         assert [m.body for m in found] == [b"%d" % n for n in range(begin, end + 1)]
-    assert store.query("orders", "k", 9, START + 1, START + 249).records == []
+    assert store.lookup.by_key("orders", "k", 9, START + 1, START + 249).records == []
     store.close()
 
 
@@ -68,14 +68,14 @@ def test_key_with_the_same_hash_is_not_returned(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put(store, body=b"1", properties={"KEYS": "Aa"})
     put(store, body=b"2", properties={"KEYS": "BB"})
-    assert [m.body for m in store.query("orders", "Aa", 9, 0, START + 1).messages()] == [b"1"]
+    assert [m.body for m in store.lookup.by_key("orders", "Aa", 9, 0, START + 1).messages()] == [b"1"]
     store.close()
 
 
 def test_without_index_nothing_is_found(tmp_path: Path) -> None:
     store = open_store(tmp_path, message_index_enable=False)
     put(store, properties={"KEYS": "k"})
-    assert store.query("orders", "k", 9, 0, START + 1).records == []
+    assert store.lookup.by_key("orders", "k", 9, 0, START + 1).records == []
     store.close()
     assert not (tmp_path / "index").exists()
 
@@ -88,27 +88,27 @@ def test_offset_by_time(tmp_path: Path) -> None:
         put(store)
 
     def at(time: int, boundary: Boundary) -> int:
-        return store.offset_by_time("orders", 0, START + time, boundary)
+        return store.lookup.offset_by_time("orders", 0, START + time, boundary)
 
     assert [at(t, Boundary.LOWER) for t in (5, 10, 15, 20, 25, 30, 35)] == [0, 0, 1, 1, 3, 3, 4]
     assert [at(t, Boundary.UPPER) for t in (5, 10, 15, 20, 25, 30, 35)] == [0, 0, 0, 2, 2, 3, 3]
-    assert store.offset_by_time("nothing", 0, START) == 0
+    assert store.lookup.offset_by_time("nothing", 0, START) == 0
     store.close()
 
 
 def test_store_times(tmp_path: Path) -> None:
     clock = Clock()
     store = open_store(tmp_path, clock)
-    assert store.earliest_time() == -1
+    assert store.lookup.earliest_time() == -1
     put(store)
     clock.now += 5
     put(store, "bills")
     put(store)
-    assert store.earliest_time() == START
-    assert store.earliest_time("bills") == START + 5
-    assert store.store_time("orders", 0, 1) == START + 5
-    assert store.store_time("orders", 0, 2) == -1
-    assert store.earliest_time("nothing") == -1
+    assert store.lookup.earliest_time() == START
+    assert store.lookup.earliest_time("bills") == START + 5
+    assert store.lookup.store_time("orders", 0, 1) == START + 5
+    assert store.lookup.store_time("orders", 0, 2) == -1
+    assert store.lookup.earliest_time("nothing") == -1
     assert store.last_store_timestamp == START + 5
     store.close()
 

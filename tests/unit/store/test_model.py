@@ -229,7 +229,7 @@ class StoreModel(RuleBasedStateMachine):
             expected = min(later, default=end)
         else:
             expected = max(earlier, default=min(kept, default=end))
-        assert self.store.offset_by_time(*queue, timestamp, boundary) == expected
+        assert self.store.lookup.offset_by_time(*queue, timestamp, boundary) == expected
 
     @rule(queue=queues, key=st.sampled_from(KEYS), data=st.data())
     def by_key(self, queue: tuple[str, int], key: str, data: st.DataObject) -> None:
@@ -240,7 +240,7 @@ class StoreModel(RuleBasedStateMachine):
             key = data.draw(st.sampled_from(stored)).keys[-1]  # a unique key
         expected = sorted(s.physical_offset for s in stored if key in s.keys)
         # Up to 64 hits are looked at, some of which may belong to records that are gone.
-        hits = self.store.query(topic, key, 64, 0, FOREVER)
+        hits = self.store.lookup.by_key(topic, key, 64, 0, FOREVER)
         found = [message.physical_offset for message in hits.messages()]
         assert found == sorted(set(found))
         found = [offset for offset in found if offset not in self.deleted]  # the log still has them
@@ -251,7 +251,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(queue=queues)
     def by_place(self, queue: tuple[str, int]) -> None:
         for stored in self.kept(queue).values():
-            message = self.store.message_at(stored.physical_offset)
+            message = self.store.lookup.message_at(stored.physical_offset)
             assert message is not None
             assert (message.body, message.store_timestamp) == (stored.body, stored.time)
 

@@ -73,7 +73,7 @@ def test_ipv6_hosts_make_the_record_longer(tmp_path: Path) -> None:
     plain = put(store)
     result = store.put(PutMessage("orders", 0, b"hello", born_host=six, store_host=six))
     assert result.size == plain.size + 24
-    found = store.message_at(result.physical_offset)
+    found = store.lookup.message_at(result.physical_offset)
     assert found is not None
     assert (found.born_host, found.store_host) == (("::1", 1), ("::1", 1))
     assert len(result.message_id) == 56
@@ -117,7 +117,7 @@ def test_batch_gets_consecutive_offsets_in_one_piece(tmp_path: Path) -> None:
     assert bodies(store) == [b"hello", b"a", b"bb", b"hello"]
     found = store.get("orders", 0, 1, 2).messages()
     assert [(m.flag, m.tags) for m in found] == [(0, "t"), (3, None)]
-    assert [m.body for m in store.query("orders", "k1", 9, 0, START + 1).messages()] == [b"a"]
+    assert [m.body for m in store.lookup.by_key("orders", "k1", 9, 0, START + 1).messages()] == [b"a"]
     store.close()
 
 
@@ -138,8 +138,8 @@ def test_transaction_types_decide_on_queue_and_offset(tmp_path: Path) -> None:
     assert (half.queue_offset, back.queue_offset, done.queue_offset) == (0, 0, 0)
     assert store.max_offset("orders", 0) == 1
     assert bodies(store) == [b"done"]
-    assert [m.body for m in store.query("orders", "h", 9, 0, START + 1).messages()] == [b"half"]
-    assert store.query("orders", "b", 9, 0, START + 1).records == []
+    assert [m.body for m in store.lookup.by_key("orders", "h", 9, 0, START + 1).messages()] == [b"half"]
+    assert store.lookup.by_key("orders", "b", 9, 0, START + 1).records == []
     store.close()
 
 

@@ -32,7 +32,7 @@ def check_whole(store: MessageStore, count: int = 30) -> None:
     for queue_id in (0, 1):
         assert bodies(store, "orders", queue_id) == expected(count, queue_id)
     for n in range(count):
-        assert len(store.query("orders", f"k{n}", 9, 0, START + 10**9).records) == 1, f"k{n}"
+        assert len(store.lookup.by_key("orders", f"k{n}", 9, 0, START + 10**9).records) == 1, f"k{n}"
     next_offset = len(expected(count, 0))
     assert put(store, body=b"more").queue_offset == next_offset
     assert bodies(store) == [*expected(count, 0), b"more"]
@@ -180,7 +180,7 @@ def test_index_ahead_of_the_log_is_cut(tmp_path: Path) -> None:
     last.write_bytes(bytes(4096))
     again = open_store(tmp_path / "a")
     put(again, properties={"KEYS": "fresh"})
-    assert len(again.query("orders", "fresh", 9, 0, START + 10**9).records) == 1
+    assert len(again.lookup.by_key("orders", "fresh", 9, 0, START + 10**9).records) == 1
     again.close()
 
 

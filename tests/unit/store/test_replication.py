@@ -31,7 +31,7 @@ def test_slave_has_the_same_log_and_queues(tmp_path: Path, piece: int) -> None:
     assert slave.dispatch_behind == 0
     for queue_id in range(3):
         assert bodies(slave, "orders", queue_id) == bodies(master, "orders", queue_id)
-    assert len(slave.query("orders", "k17", 9, 0, START + 1).records) == 1
+    assert len(slave.lookup.by_key("orders", "k17", 9, 0, START + 1).records) == 1
     assert [d.physical_offset for d in seen] == sorted({d.physical_offset for d in seen})
     assert len(seen) == 30
     assert slave.put(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
@@ -117,7 +117,7 @@ def test_truncating_a_slave_that_went_astray(tmp_path: Path) -> None:
     assert [body[:1] for body in bodies(store)] == [b"0", b"1", b"2", b"3", b"4"]
     assert put(store, body=b"other", properties={"KEYS": "k"}).queue_offset == 5
     assert bodies(store)[-1] == b"other"
-    assert [m.body[:1] for m in store.query("orders", "k", 9, 0, START + 1).messages()][-1] == b"o"
+    assert [m.body[:1] for m in store.lookup.by_key("orders", "k", 9, 0, START + 1).messages()][-1] == b"o"
     store.close()
 
 
@@ -132,7 +132,7 @@ def test_a_slave_starts_over_at_a_later_file(tmp_path: Path, crash: bool) -> Non
         put(master, "orders", 0, b"%d" % n + b"x" * 900, {"KEYS": f"k{n}"})
     slave.discard()
     assert (slave.max_physical_offset, slave.topics()) == (0, [])
-    assert not slave.query("orders", "k1", 9, 0, START + 1).records
+    assert not slave.lookup.by_key("orders", "k1", 9, 0, START + 1).records
     data = master.read_raw(8192, 1 << 20)
     assert data is not None
     slave.append_raw(8192, data)
@@ -144,6 +144,6 @@ def test_a_slave_starts_over_at_a_later_file(tmp_path: Path, crash: bool) -> Non
     assert again.max_physical_offset == master.max_physical_offset
     assert again.max_offset("orders", 0) == 12
     assert bodies(again) == [body for body in bodies(master) if int(body.rstrip(b"x")) >= again.min_offset("orders", 0)]
-    assert len(again.query("orders", "k11", 9, 0, START + 1).records) == 1
+    assert len(again.lookup.by_key("orders", "k11", 9, 0, START + 1).records) == 1
     again.close()
     master.close()

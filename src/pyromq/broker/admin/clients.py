@@ -111,7 +111,7 @@ class ClientAdmin:
             place = parse_offset_message_id(header.msg_id or "")
         except MessageError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        record = self._broker.store.record_at(place.physical_offset)
+        record = self._broker.store.lookup.record_at(place.physical_offset)
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no message {header.msg_id} here")
         topic = self._broker.topics.get(header.topic or "")

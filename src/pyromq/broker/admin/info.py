@@ -117,7 +117,7 @@ class BrokerAdmin:
             physical, size, code = entry
             passes = chosen is not None and (chosen.entry is None or chosen.entry(code))
             if passes and chosen is not None and chosen.record is not None:
-                record = self._broker.store.record_at(physical, size)
+                record = self._broker.store.lookup.record_at(physical, size)
                 passes = record is not None and chosen.record(record)
             rows.append(ConsumeQueueEntry(physic_offset=physical, physic_size=size, tags_code=code, eval=passes))
         page = ConsumeQueuePage(
@@ -170,7 +170,7 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "dispatchBehindBytes": store.dispatch_behind,
         "dispatchMaxBuffer": 0,
         "pageCacheLockTimeMills": 0,
-        "earliestMessageTimeStamp": store.earliest_time(),
+        "earliestMessageTimeStamp": store.lookup.earliest_time(),
         "remainTransientStoreBufferNumbs": 2**31 - 1,
         "remainHowManyDataToCommit": 0,
         "remainHowManyDataToFlush": f"{store.max_physical_offset - store.flushed_offset} B",

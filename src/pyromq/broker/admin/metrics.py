@@ -243,7 +243,7 @@ class BrokerMetrics(Collector):
         return lag, age, flying, ready, waiting
 
     def _age(self, topic: str, queue_id: int, offset: int) -> int:
-        stored = self._broker.store.store_time(topic, queue_id, offset)
+        stored = self._broker.store.lookup.store_time(topic, queue_id, offset)
         return max(0, self._broker.clock() - stored) if stored > 0 else 0
 
     def _transactions(self) -> Iterator[Metric]:
@@ -273,7 +273,7 @@ class BrokerMetrics(Collector):
         yield self._gauge("pyromq_store_damaged_records", damaged, len(store.damage))
         yield self._gauge("pyromq_store_damaged_bytes", "Bytes of these places.", store.damage.bytes)
         values = (*self._node, "local", "disk")
-        earliest = store.earliest_time()
+        earliest = store.lookup.earliest_time()
         facts = (
             ("rocketmq_storage_size_bytes", "Bytes of the log.", store.max_physical_offset - store.min_physical_offset),
             (

@@ -89,7 +89,7 @@ class OffsetAdmin:
             stored = offsets.get(group, name, queue_id)
             consumer_offset = stored or 0
             pulled = offsets.pull_offset(group, name, queue_id)
-            last = store.store_time(name, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
+            last = store.lookup.store_time(name, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
             table[MessageQueue(name, self._broker.config.broker_name, queue_id)] = OffsetWrapper(
                 broker_offset=broker_offset,
                 consumer_offset=consumer_offset,
@@ -162,7 +162,7 @@ class OffsetAdmin:
             elif header.timestamp < 0:
                 target = high
             else:
-                target = broker.store.offset_by_time(name, queue_id, header.timestamp)
+                target = broker.store.lookup.offset_by_time(name, queue_id, header.timestamp)
             targets[MessageQueue(name, broker.config.broker_name, queue_id)] = target
         return targets
 
@@ -220,11 +220,11 @@ class OffsetAdmin:
         spans = []
         for queue_id in range(topic.write_queue_nums):
             low, high = broker.store.min_offset(name, queue_id), broker.store.max_offset(name, queue_id)
-            oldest = broker.store.store_time(name, queue_id, low)
-            newest = broker.store.store_time(name, queue_id, high - 1) if high > 0 else -1
+            oldest = broker.store.lookup.store_time(name, queue_id, low)
+            newest = broker.store.lookup.store_time(name, queue_id, high - 1) if high > 0 else -1
             consumed = broker.offsets.get(header.group, name, queue_id) or 0
-            reached = broker.store.store_time(name, queue_id, consumed - 1) if consumed > 0 else oldest
-            waiting = broker.store.store_time(name, queue_id, consumed) if consumed < high else -1
+            reached = broker.store.lookup.store_time(name, queue_id, consumed - 1) if consumed > 0 else oldest
+            waiting = broker.store.lookup.store_time(name, queue_id, consumed) if consumed < high else -1
             spans.append(
                 QueueTimeSpan(
                     message_queue=MessageQueue(name, broker.config.broker_name, queue_id),

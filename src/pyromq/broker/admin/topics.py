@@ -148,7 +148,7 @@ class TopicAdmin:
         table = {}
         for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
             low, high = store.min_offset(name, queue_id), store.max_offset(name, queue_id)
-            newest = store.store_time(name, queue_id, high - 1) if high > 0 else 0
+            newest = store.lookup.store_time(name, queue_id, high - 1) if high > 0 else 0
             queue = MessageQueue(name, self._broker.config.broker_name, queue_id)
             table[queue] = TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=max(newest, 0))
         rate = self._broker.stats.per_second(Stat.TOPIC_PUT_NUMS, name)

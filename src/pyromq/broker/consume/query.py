@@ -42,7 +42,7 @@ class Queries:
     def _by_key(self, request: Command, _connection: Connection) -> list[bytes | memoryview]:
         header = request.header(QueryMessageHeader)
         limit = self._config.default_query_max_num if header.unique_key_query else header.max_num
-        found = self._store.query(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
+        found = self._store.lookup.by_key(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
         answer = QueryMessageResponseHeader(
             index_last_update_timestamp=found.index_last_timestamp,
             index_last_update_phyoffset=found.index_last_offset,
@@ -54,7 +54,7 @@ class Queries:
 
     def _by_id(self, request: Command, _connection: Connection) -> list[bytes | memoryview]:
         offset = request.header(ViewMessageByIdHeader).offset
-        record = self._store.record_at(offset)
+        record = self._store.lookup.record_at(offset)
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return [encode_head(request.reply(), len(record)), record]
@@ -62,7 +62,7 @@ class Queries:
     def _by_time(self, request: Command, _connection: Connection) -> Command:
         header = request.header(SearchOffsetByTimestampHeader)
         boundary = Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER
-        offset = self._store.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
+        offset = self._store.lookup.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
         return request.reply(header=SearchOffsetByTimestampResponseHeader(offset=offset))
 
     def _max_offset(self, request: Command, _connection: Connection) -> Command:
@@ -77,5 +77,5 @@ class Queries:
 
     def _earliest(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetEarliestMsgStoretimeHeader)
-        timestamp = self._store.earliest_time(header.topic, header.queue_id)
+        timestamp = self._store.lookup.earliest_time(header.topic, header.queue_id)
         return request.reply(header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))

@@ -59,7 +59,7 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
 
 def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
     """A record with its summary; None when it is no longer in the log or damaged."""
-    record = store.record_at(physical_offset) if size is None else store.commit_log.read(physical_offset, size)
+    record = store.lookup.record_at(physical_offset) if size is None else store.commit_log.read(physical_offset, size)
     if record is None:
         return None
     try:

@@ -83,7 +83,7 @@ class MasterVerdict:
         entries = [entry for queue in newest if (entry := queue.entry(queue.max_offset - 1)) is not None]
         compared = 0
         for offset, size, _ in entries:
-            mine = store.record_at(offset, size) if offset >= begin else None
+            mine = store.lookup.record_at(offset, size) if offset >= begin else None
             if mine is None:
                 continue
             request = Command.request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageByIdHeader(offset=offset))

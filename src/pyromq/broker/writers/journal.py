@@ -152,7 +152,7 @@ class Journal:
     def _repeat(self, record: LogRecord) -> bool:
         """Let a decision take effect again; False when it cannot be read."""
         try:
-            message = decode_record(self._store.record_at(record.offset) or b"", check_crc=True)
+            message = decode_record(self._store.lookup.record_at(record.offset) or b"", check_crc=True)
             decision = msgspec.json.decode(message.body, type=Decision)
         except (ProtocolError, msgspec.MsgspecError) as error:
             log.warning("what was decided about a writer at %d cannot be read: %s", record.offset, error)

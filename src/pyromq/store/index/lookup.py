@@ -62,7 +62,7 @@ class Lookup:
         record = self.record_at(physical_offset)
         return decode_record(record) if record is not None else None
 
-    def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> QueryResult:
+    def by_key(self, topic: str, key: str, max_count: int, begin: int, end: int) -> QueryResult:
         """Newest records, at most `max_count`, of a topic with a key or unique key, stored within [begin, end] ms.
 
         The index knows hashes and seconds only, so the text of the key and the time are compared here.
@@ -99,8 +99,8 @@ class Lookup:
         queue = self._queues.get(topic, queue_id)
         return self.store_time(topic, queue_id, queue.min_offset) if queue is not None else -1
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary) -> int:
-        """S-11: the queue offset for a store time; 0 for a queue that does not exist."""
+    def offset_by_time(self, topic: str, queue_id: int, timestamp: int, boundary: Boundary = Boundary.LOWER) -> int:
+        """S-11: the queue offset for a store time, see `Boundary`; 0 for a queue that does not exist."""
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return 0

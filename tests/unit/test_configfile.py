@@ -8,9 +8,9 @@ import pytest
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consume.assignment import RequestModes
-from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.filter.filterdata import FilterTable
-from pyromq.broker.pop.order import OrderedBatches
+from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.topics import Topics

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from pyromq.auth.addresses import AddressRange
-from pyromq.broker.delay.parked import read_parked
+from pyromq.broker.delay.detour import read_record
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -30,7 +30,7 @@ def topic_at(store: MessageStore, offset: int) -> str | None:
 
     One that waits in a topic of the broker itself belongs to where it will go.
     """
-    found = read_parked(store, offset, None) if offset >= 0 else None
+    found = read_record(store, offset, None) if offset >= 0 else None
     if found is None:
         return None
     summary, _ = found

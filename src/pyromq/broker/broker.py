@@ -36,21 +36,21 @@ from pyromq.broker.consume.pull import Puller
 from pyromq.broker.consume.query import Queries
 from pyromq.broker.consume.requests import ConsumerRequests
 from pyromq.broker.consume.routes import TopicRoutes
-from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.delay.part import delivery_parts
 from pyromq.broker.durability import Durability
 from pyromq.broker.filter.filters import Filters
 from pyromq.broker.filter.filterservers import FIRST_LOOK, FilterProcesses, FilterServers
 from pyromq.broker.periodic import Timers
-from pyromq.broker.pop.order import OrderedBatches
+from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.pop.part import pop_parts
 from pyromq.broker.refusals import guarded
 from pyromq.broker.replication.master import ReplicationPort
 from pyromq.broker.replication.part import follow_master, keep_members, may_act
 from pyromq.broker.replication.slave import MasterLink
-from pyromq.broker.replication.succession.acting import Acting, Work
+from pyromq.broker.replication.succession.actingmaster import ActingMaster, Work
 from pyromq.broker.replication.succession.escape import Escape
-from pyromq.broker.replication.succession.halves import HalvesAway
+from pyromq.broker.replication.succession.halfescape import HalfEscape
 from pyromq.broker.replication.succession.takeover import take_over
 from pyromq.broker.send.replies import Replies
 from pyromq.broker.send.sender import Sender
@@ -166,7 +166,7 @@ class Broker:
         """Parts that follow a topic of the broker itself, told about each message in it."""
         self.link: MasterLink | None = None
         """A slave's connection to its master."""
-        self.acting: Acting | None = None
+        self.acting: ActingMaster | None = None
         """Of a slave that may act for its master."""
         self.taken_over: TimerCheckpoint | None = None
         """How far the timer of the slave was that acted for this master."""
@@ -496,7 +496,7 @@ class Broker:
         self.check_back = CheckBack(config, store, self.topics, self.producers, halves, clock, self.rights)
         self.timers.every(CHECK_TICK, self.check_back.tick)
         if self.acting is not None:
-            away = HalvesAway(halves, store, self.escape, clock)
+            away = HalfEscape(halves, store, self.escape, clock)
             self.acting.work.append(Work(away.start, away.stop))
             self.timers.every(CHECK_TICK, away.tick)
         return self.transactions

@@ -223,7 +223,7 @@ class FilterServerSettings(Settings):
 
 @settings
 class PopSettings(Settings):
-    """Popping."""
+    """Pops."""
 
     revive_queue_num: int = option(8, "Queues of the revive topic; never fewer than before.", minimum=1, maximum=998)
     pop_from_retry_probability: int = option(

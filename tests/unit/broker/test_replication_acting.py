@@ -10,9 +10,9 @@ import pytest
 from pyromq.broker.cluster.members import Members
 from pyromq.broker.cluster.registration import Identity
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.leveloffsets import DelayOffsets
+from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.replication.follower import Follower
-from pyromq.broker.replication.succession.acting import PATIENCE_MS, Acting, Work
+from pyromq.broker.replication.succession.actingmaster import PATIENCE_MS, ActingMaster, Work
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.tables.offsets import ConsumerOffsets
@@ -31,7 +31,7 @@ from tests.unit.broker.waiting import Waiting
 
 @dataclass
 class Slave:
-    """Everything that `Acting` looks at, to be set by hand."""
+    """Everything that `ActingMaster` looks at, to be set by hand."""
 
     path: Path
     clock: FakeClock = field(default_factory=FakeClock)
@@ -50,7 +50,9 @@ class Slave:
         )
         self.config = config
         self.members = Members(config, Client(), Identity("c", "b", 2, "h:1", "h:2"))
-        self.acting = Acting(config, self.members, self.clock, lambda: self.hears, lambda: self.knows, self._changed)
+        self.acting = ActingMaster(
+            config, self.members, self.clock, lambda: self.hears, lambda: self.knows, self._changed
+        )
         self.acting.work.append(Work(lambda: self.running.append("start"), lambda: self.running.append("stop")))
 
     def _changed(self) -> None:

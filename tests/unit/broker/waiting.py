@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.leveloffsets import DelayOffsets
-from pyromq.broker.delay.levels import DelayDelivery
+from pyromq.broker.delay.delayoffsets import DelayOffsets
+from pyromq.broker.delay.levels import DelayLevels
 from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.delay.timercounts import TimerCounts
@@ -61,7 +61,7 @@ class Waiting:
             tail.delay_offsets(), lambda level: self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
         )
         self.store.add_hook(Postpone(config, clock, self.timer.waiting), MARKS)
-        self.delays = DelayDelivery(self.store, durability, self.offsets, self.store.config.delays, clock, self._note)
+        self.delays = DelayLevels(self.store, durability, self.offsets, self.store.config.delays, clock, self._note)
         self.store.add_listener(lambda message: self.delays.arrived(message) if message.topic[0] == "S" else None)
         for level in self.delays._levels.values():  # what `start` does, without a loop
             self.delays._look(level)

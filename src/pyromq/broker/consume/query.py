@@ -1,4 +1,4 @@
-"""Looking things up: offsets of a queue, single messages by id, messages by key."""
+"""Peeks things up: offsets of a queue, single messages by id, messages by key."""
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consume.locks import QueueLocks
-from pyromq.broker.delay.parked import copy_of, read_parked
+from pyromq.broker.delay.detour import copy_of, read_record
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
 from pyromq.broker.replication.succession.escape import Escape
@@ -114,7 +114,7 @@ class Retries:
         self, request: Command, header: ConsumerSendMsgBackHeader, group: SubscriptionGroupConfig, queue_id: int
     ) -> tuple[PutMessage, bool]:
         """The retry of a stored message, and whether it is its last. Raises Refused."""
-        found = read_parked(self._store, header.offset, None)
+        found = read_record(self._store, header.offset, None)
         if found is None:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Mapping
 from struct import Struct
 
-from pyromq.broker.delay.leveloffsets import DelayOffsets
-from pyromq.broker.delay.parked import HOPELESS, delivery_of, read_parked, real_place
+from pyromq.broker.delay.delayoffsets import DelayOffsets
+from pyromq.broker.delay.detour import HOPELESS, delivery_of, read_record, real_place
 from pyromq.broker.durability import Durability
 from pyromq.broker.pace import Paced
 from pyromq.protocol import names
@@ -48,7 +48,7 @@ class _Level:
         self.step_end = 0
 
 
-class DelayDelivery:
+class DelayLevels:
     """`delivered(topic, result)` is told about each message put."""
 
     def __init__(
@@ -123,7 +123,7 @@ class DelayDelivery:
         }
 
     def step(self) -> float | None:
-        """Deliver some of what is due, the oldest first; see `pacing.Step`."""
+        """Deliver some of what is due, the oldest first; see `pace.Step`."""
         waiting = [level for level in self._levels.values() if level.due is not None]
         if not waiting:
             return None
@@ -188,7 +188,7 @@ class DelayDelivery:
 
     def _redeliver(self, level: _Level, offset: int, physical_offset: int, size: int) -> bool:
         """Put one message where it belongs. False when that has to be tried again."""
-        found = read_parked(self._store, physical_offset, size)
+        found = read_record(self._store, physical_offset, size)
         if found is None:
             log.warning("message %d of delay level %d is no longer in the log", offset, level.number)
             return True
@@ -198,7 +198,7 @@ class DelayDelivery:
         if place is None:
             log.error("message %d of delay level %d has no topic to go to: dropped", offset, level.number)
             return True
-        # The stored text keeps DELAY, as Apache's does; without it in the map the message is not parked again.
+        # The stored text keeps DELAY, as Apache's does; without it in the map the message does not wait again.
         properties.pop(Property.DELAY, None)
         result = (self._put or self._store.put)(delivery_of(summary, record, place, summary.properties, properties))
         if result.stored:

@@ -4,12 +4,12 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from pyromq.broker.consume.retry import Retries
-from pyromq.broker.delay.levels import DelayDelivery
+from pyromq.broker.delay.levels import DelayLevels
 from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.recall import Recalls
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.delay.timercounts import TimerCounts
-from pyromq.broker.replication.succession.acting import Work
+from pyromq.broker.replication.succession.actingmaster import Work
 from pyromq.protocol import names
 from pyromq.store.config import BrokerRole
 from pyromq.store.timer.files import TimerFiles
@@ -23,7 +23,7 @@ POSITION_INTERVAL = 5.0
 COUNT_INTERVAL = 180.0
 
 
-def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, DelayDelivery, TimerDelivery, Recalls]:
+def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, DelayLevels, TimerDelivery, Recalls]:
     """Start all of it on a broker whose store is open and whose sender is there; `undo` gets how to stop it."""
     retries = Retries(
         broker.config, broker.topics, broker.groups, broker.locks, broker.store, broker.durability, broker.stats
@@ -37,7 +37,7 @@ def delivery_parts(broker: "Broker", undo: AsyncExitStack) -> tuple[Retries, Del
     return retries, delays, timer, recalls
 
 
-def _keep_position(broker: "Broker", delays: DelayDelivery, timer: TimerDelivery) -> None:
+def _keep_position(broker: "Broker", delays: DelayLevels, timer: TimerDelivery) -> None:
     """Note how much of the log is reflected in saved positions, so that a start has little to read."""
     position, store = broker.log_position, broker.store
 
@@ -52,10 +52,10 @@ def _keep_position(broker: "Broker", delays: DelayDelivery, timer: TimerDelivery
     broker.timers.every(POSITION_INTERVAL, save, at_once=True)
 
 
-def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
+def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayLevels:
     """Messages with a delay level; a slave leaves them to its master, unless it acts for it."""
     config, store = broker.config, broker.store
-    delays = DelayDelivery(
+    delays = DelayLevels(
         store,
         broker.durability,
         broker.delay_offsets,
@@ -79,7 +79,7 @@ def _start_delays(broker: "Broker", undo: AsyncExitStack) -> DelayDelivery:
 
 
 def _start_timer(broker: "Broker", undo: AsyncExitStack) -> TimerDelivery:
-    """Messages with a time of their own; and the hook that has the store park these and those with a level."""
+    """Messages with a time of their own; and the hook that has the store set aside these and those with a level."""
     config, store, every = broker.config, broker.store, broker.timers.every
     files = TimerFiles(
         config.store_path_root_dir,

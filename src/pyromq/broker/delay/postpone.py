@@ -1,6 +1,6 @@
-"""The hook through which every message on its way into the store passes: delayed and timed ones are parked instead.
+"""The hook through which every message on its way into the store passes: delayed and timed ones have to wait instead.
 
-Decides on the properties alone. A message that was delivered after its wait is not parked again: for delay levels its
+Decides on the properties alone. A message that was delivered after its wait does not wait again: for delay levels its
 `property_map` lacks `DELAY`, for timed ones `TIMER_OUT_MS` is there.
 """
 
@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import park
+from pyromq.broker.delay.detour import detour
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property
@@ -59,7 +59,7 @@ class Postpone:
         if level < 1:
             return
         message.property_map = {name: value for name, value in properties.items() if name not in TIMED}
-        park(message, names.SCHEDULE_TOPIC, level - 1, {Property.DELAY: str(level)})
+        detour(message, names.SCHEDULE_TOPIC, level - 1, {Property.DELAY: str(level)})
 
     def _time(self, message: PutMessage, properties: dict[str, str]) -> PutResult | None:
         config, now = self._config, self._clock()
@@ -93,7 +93,7 @@ class Postpone:
                 PutStatus.WHEEL_TIMER_FLOW_CONTROL,
                 reason=f"{self._congestion(slot)} messages are timed for that moment already: choose another",
             )
-        park(message, names.TIMER_TOPIC, 0, {Property.TIMER_OUT_MS: str(slot)})
+        detour(message, names.TIMER_TOPIC, 0, {Property.TIMER_OUT_MS: str(slot)})
         return None
 
     def _congested(self, slot: int) -> bool:

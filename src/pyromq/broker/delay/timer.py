@@ -16,7 +16,7 @@ from collections.abc import Callable
 from struct import Struct
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import HOPELESS, MAX_DIGITS, delivery_of, read_parked, real_place
+from pyromq.broker.delay.detour import HOPELESS, MAX_DIGITS, delivery_of, read_record, real_place
 from pyromq.broker.delay.postpone import TIMED
 from pyromq.broker.delay.timercounts import TimerCounts
 from pyromq.broker.durability import Durability
@@ -253,7 +253,7 @@ class TimerDelivery:
         self._left.sample()
 
     def step(self) -> float | None:
-        """Enter some messages, or drain some of a slot; see `pacing.Step`."""
+        """Enter some messages, or drain some of a slot; see `pace.Step`."""
         now = self._clock()
         current = now - now % self._precision
         if self._follows:
@@ -327,7 +327,7 @@ class TimerDelivery:
         """Put one message on the wheel, or where it belongs if its slot has passed. False: try again later."""
         if physical_offset in self._files.entered:
             return True
-        found = read_parked(self._store, physical_offset, size)
+        found = read_record(self._store, physical_offset, size)
         if found is None:
             return True
         summary, record = found
@@ -401,7 +401,7 @@ class TimerDelivery:
 
     def _note_recall(self, slot: _Slot, position: int) -> None:
         unit = self._files.log.read(position)
-        found = read_parked(self._store, unit.physical_offset, unit.size) if unit is not None else None
+        found = read_record(self._store, unit.physical_offset, unit.size) if unit is not None else None
         if found is None:
             return
         properties = decode_properties(found[0].properties)
@@ -415,7 +415,7 @@ class TimerDelivery:
 
     def _deliver(self, slot: _Slot, position: int) -> bool:
         unit = self._files.log.read(position)
-        found = read_parked(self._store, unit.physical_offset, unit.size) if unit is not None else None
+        found = read_record(self._store, unit.physical_offset, unit.size) if unit is not None else None
         if unit is None or found is None:
             log.warning("a message timed for %d is no longer in the log", self.read_time)
             return True

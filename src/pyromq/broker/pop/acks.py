@@ -15,10 +15,10 @@ from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.pop.batches import AckOutcome, OrderedBatches
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.order import AckOutcome, OrderedBatches
-from pyromq.broker.pop.revivelog import MAX_MESSAGES, Checkpoint, ReviveLog
+from pyromq.broker.pop.revivelog import MAX_MESSAGES, PopCheckpoint, ReviveLog
 from pyromq.broker.refusals import answer
 from pyromq.broker.send.sender import refusal
 from pyromq.broker.tables.offsets import ConsumerOffsets
@@ -241,7 +241,7 @@ class Acks:
             return self._change_in_order(request, place, header)
         # Never the time of the checkpoint before: if both began at this message, its acknowledgement would be for both.
         pop_time = max(self._clock(), place.handle.pop_time + 1)
-        checkpoint = Checkpoint(
+        checkpoint = PopCheckpoint(
             broker_name=place.handle.broker_name,
             group=place.group,
             distances=[0],

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.pop.revivelog import Checkpoint, CheckpointKey, ReviveLog
+from pyromq.broker.pop.revivelog import PopCheckpoint, PopCheckpointKey, ReviveLog
 from pyromq.broker.tables.offsets import ConsumerOffsets
 
 QueueKey = tuple[str, str, int]
@@ -29,7 +29,7 @@ class _Pending:
 
     __slots__ = ("bits", "checkpoint", "end", "key", "next_offset", "revive_queue")
 
-    def __init__(self, key: QueueKey, next_offset: int, checkpoint: Checkpoint | None, revive_queue: int) -> None:
+    def __init__(self, key: QueueKey, next_offset: int, checkpoint: PopCheckpoint | None, revive_queue: int) -> None:
         self.key = key
         self.next_offset = next_offset
         self.checkpoint = checkpoint
@@ -50,7 +50,7 @@ class _Pending:
 
 
 class PopBuffer:
-    """`flushed` tells how far the log is on disk. `step` does what is due; see `pacing.Step`."""
+    """`flushed` tells how far the log is on disk. `step` does what is due; see `pace.Step`."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class PopBuffer:
         self._flushed = flushed
         self._clock = clock
         self._queues: dict[QueueKey, deque[_Pending]] = {}
-        self._by_key: dict[CheckpointKey, _Pending] = {}
+        self._by_key: dict[PopCheckpointKey, _Pending] = {}
         self._to_store: list[tuple[int, int, _Pending]] = []
         self._to_flush: deque[_Pending] = deque()
         self._numbers = itertools.count()
@@ -85,7 +85,7 @@ class PopBuffer:
         """Whether so much of a queue is uncertain that no more should be given out."""
         return len(self._queues.get(key, ())) >= self._config.pop_ck_offset_max_queue_size
 
-    def add(self, checkpoint: Checkpoint, next_offset: int, revive_queue: int) -> bool:
+    def add(self, checkpoint: PopCheckpoint, next_offset: int, revive_queue: int) -> bool:
         """Note what is about to be given out; False when the very same is pending, then it must not be."""
         if checkpoint.key in self._by_key:
             return False
@@ -109,7 +109,7 @@ class PopBuffer:
         else:
             self._commit(key, next_offset)
 
-    def acknowledge(self, key: CheckpointKey, offset: int) -> bool:
+    def acknowledge(self, key: PopCheckpointKey, offset: int) -> bool:
         """Messages of checkpoints that were not stored are acknowledged here; False: it must be written."""
         pending = self._by_key.get(key)
         if pending is None or pending.end >= 0 or pending.checkpoint is None:
@@ -156,7 +156,7 @@ class PopBuffer:
             if self._wants_storing(pending):
                 self._store(pending)
 
-    def _stays_until(self, checkpoint: Checkpoint) -> int | None:
+    def _stays_until(self, checkpoint: PopCheckpoint) -> int | None:
         """When a checkpoint is stored at the latest; None for at once."""
         config, now = self._config, self._clock()
         if not config.enable_pop_buffer_merge or len(self._to_store) >= config.pop_ck_max_buffer_size:

@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import HOPELESS, copy_of
+from pyromq.broker.delay.detour import HOPELESS, copy_of
 from pyromq.broker.errors import Refused
-from pyromq.broker.pop.revivelog import Checkpoint
+from pyromq.broker.pop.revivelog import PopCheckpoint
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.savedtable import Unsaved
@@ -67,11 +67,11 @@ class Comeback:
         self._stats = stats
         self._delivered = delivered
 
-    def wanted(self, checkpoint: Checkpoint) -> bool:
+    def wanted(self, checkpoint: PopCheckpoint) -> bool:
         """Whether topic and group are still there."""
         return checkpoint.topic in self._topics and checkpoint.group in self._groups
 
-    def __call__(self, checkpoint: Checkpoint, offset: int) -> int:
+    def __call__(self, checkpoint: PopCheckpoint, offset: int) -> int:
         """Put one message of a checkpoint where the group finds it; returns where its record ends in the log.
 
         0 when the message no longer exists. Raises CannotReturnError and StoreBusyError.
@@ -95,7 +95,7 @@ class Comeback:
             raise CannotReturnError(f"{put.status.name}: {put.reason}")
         raise StoreBusyError(f"{put.status.name}: {put.reason}")
 
-    def _message(self, checkpoint: Checkpoint, summary: RecordSummary, record: memoryview) -> PutMessage:
+    def _message(self, checkpoint: PopCheckpoint, summary: RecordSummary, record: memoryview) -> PutMessage:
         properties = decode_properties(summary.properties)
         properties.setdefault(Property.FIRST_POP_TIME, str(checkpoint.pop_time))
         # It has had its delay, if it had one.
@@ -121,7 +121,7 @@ class Comeback:
         message.store_host, message.born_host = None, pack_host(self._store.store_host)
         return message
 
-    def _retry_topic(self, checkpoint: Checkpoint) -> str:
+    def _retry_topic(self, checkpoint: PopCheckpoint) -> str:
         topic, group = checkpoint.topic, checkpoint.group
         if not names.is_retry_topic(topic):
             topic = names.pop_retry_topic(group, topic, plus=self._config.enable_retry_topic_v2)
@@ -131,7 +131,7 @@ class Comeback:
         return topic
 
     @staticmethod
-    def _origin(checkpoint: Checkpoint) -> str:
+    def _origin(checkpoint: PopCheckpoint) -> str:
         """The topic that the message was first sent to."""
         for plus in (False, True):
             prefix = names.pop_retry_topic(checkpoint.group, "", plus=plus)
@@ -139,7 +139,7 @@ class Comeback:
                 return checkpoint.topic.removeprefix(prefix)
         return checkpoint.topic
 
-    def _count(self, checkpoint: Checkpoint, message: PutMessage, put: PutResult) -> None:
+    def _count(self, checkpoint: PopCheckpoint, message: PutMessage, put: PutResult) -> None:
         self._delivered(message.topic, put)
         if names.is_dlq_topic(message.topic):
             origin = self._origin(checkpoint)

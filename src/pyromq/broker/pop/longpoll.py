@@ -135,7 +135,7 @@ class PopPark:
             self.wake()
 
     def step(self) -> float | None:
-        """Resume what was woken or is due; see `pacing.Step`."""
+        """Resume what was woken or is due; see `pace.Step`."""
         for _ in range(min(RESUMED_PER_STEP, len(self._woken))):
             key, _ = self._woken.popitem(last=False)
             waiting = self._waiting.get(key)

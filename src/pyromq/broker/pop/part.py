@@ -9,13 +9,13 @@ from pyromq.broker.pace import Paced
 from pyromq.broker.pop.acks import Acks
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.comeback import Comeback
-from pyromq.broker.pop.grant import Gathering
 from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.peek import Looking
-from pyromq.broker.pop.pop import Popping, QueueOrder
+from pyromq.broker.pop.peeks import Peeks
+from pyromq.broker.pop.pops import Pops, QueueTurns
+from pyromq.broker.pop.queues import PopQueues
 from pyromq.broker.pop.revive import Revive, ReviveQueue
 from pyromq.broker.pop.revivelog import ReviveLog
-from pyromq.broker.replication.succession.acting import Work
+from pyromq.broker.replication.succession.actingmaster import Work
 from pyromq.protocol.properties import Property
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.config import BrokerRole
@@ -51,14 +51,14 @@ class PopParts:
         )
         log = self.log = ReviveLog(config, store, clock, broker.put_onward)
         self.buffer = PopBuffer(config, log, offsets, lambda: store.flushed_offset, clock)
-        order = QueueOrder(config, topics, random.Random())
-        gathering = Gathering(config, store, offsets, self.buffer, batches)
-        self.popping = Popping(config, topics, groups, broker.filters, gathering, order, self.park, stats, clock)
+        turns = QueueTurns(config, topics, random.Random())
+        queues = PopQueues(config, store, offsets, self.buffer, batches)
+        self.pops = Pops(config, topics, groups, broker.filters, queues, turns, self.park, stats, clock)
         self.acks = Acks(
             config, topics, store, broker.durability, offsets, log, self.buffer, batches, self.park, stats, clock
         )
         self.acks.stands_in = lambda: broker.way_out() is not None
-        self.looking = Looking(config, topics, groups, store, gathering, order, self.park, self.questions, clock)
+        self.peeks = Peeks(config, topics, groups, store, queues, turns, self.park, self.questions, clock)
         comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count, put=broker.put_onward)
         self.revive = Revive(
             [
@@ -73,7 +73,7 @@ class PopParts:
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
-        return self.popping.handlers() | self.acks.handlers() | self.looking.handlers()
+        return self.pops.handlers() | self.acks.handlers() | self.peeks.handlers()
 
     def forget_topic(self, topic: str) -> None:
         """Drop everything of a topic that is deleted."""
@@ -125,7 +125,7 @@ class PopParts:
         self._reviving.stop()
         for pace in self._paces:
             pace.stop()
-        self.popping.stopping = self.looking.stopping = True
+        self.pops.stopping = self.peeks.stopping = True
         self.park.resume_all()
         self.questions.resume_all()
         self.buffer.store_all()

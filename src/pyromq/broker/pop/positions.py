@@ -7,8 +7,8 @@ popped before no longer counts. Ordered pops have no checkpoints; for them the l
 import logging
 from collections.abc import Callable
 
-from pyromq.broker.delay.parked import read_parked
-from pyromq.broker.pop.revivelog import CHECKPOINT, POSITION, Checkpoint, Position, ReviveLog
+from pyromq.broker.delay.detour import read_record
+from pyromq.broker.pop.revivelog import CHECKPOINT, POSITION, PopCheckpoint, PopPosition, ReviveLog
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
@@ -44,18 +44,18 @@ class PoppedPositions:
             log.warning("what was popped at %d of the log cannot be read: %s", record.offset, error)
 
     def _learn(self, tag: str, physical_offset: int) -> None:
-        found = read_parked(self._store, physical_offset, None)
+        found = read_record(self._store, physical_offset, None)
         if found is None:
             return
         summary, record = found
         body = record[summary.body_start : summary.body_end]
         if tag == CHECKPOINT:
-            checkpoint = Checkpoint.decode(body)
+            checkpoint = PopCheckpoint.decode(body)
             offsets = checkpoint.offsets()
             if offsets:
                 self._reach(checkpoint.topic, checkpoint.group, checkpoint.queue_id, offsets[-1] + 1)
             return
-        position = Position.decode(body)
+        position = PopPosition.decode(body)
         if position.offset >= 0:
             self._reach(position.topic, position.group, position.queue_id, position.offset)
         else:

@@ -11,7 +11,15 @@ from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError, TopicUnsavedError
-from pyromq.broker.pop.revivelog import ACK, BATCH_ACK, CHECKPOINT, AckRecord, Checkpoint, CheckpointKey, ReviveLog
+from pyromq.broker.pop.revivelog import (
+    ACK,
+    BATCH_ACK,
+    CHECKPOINT,
+    AckRecord,
+    PopCheckpoint,
+    PopCheckpointKey,
+    ReviveLog,
+)
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.protocol.errors import ProtocolError
@@ -39,7 +47,7 @@ class _Entry:
 
     __slots__ = ("checkpoint", "end", "offsets", "revive_offset", "undone")
 
-    def __init__(self, checkpoint: Checkpoint, revive_offset: int) -> None:
+    def __init__(self, checkpoint: PopCheckpoint, revive_offset: int) -> None:
         self.checkpoint = checkpoint
         self.revive_offset = revive_offset
         self.offsets: set[int] = set()
@@ -48,7 +56,7 @@ class _Entry:
         """Where the last record written for it ends in the log."""
         self.add(checkpoint)
 
-    def add(self, checkpoint: Checkpoint) -> None:
+    def add(self, checkpoint: PopCheckpoint) -> None:
         """Take in what a checkpoint of this key gave out; what is known already stays as it is."""
         offsets = checkpoint.offsets()
         undone = {offset for index, offset in enumerate(offsets) if not checkpoint.bits >> index & 1}
@@ -76,9 +84,9 @@ class ReviveQueue:
         self._log = revive_log
         self._comeback = comeback
         self._timed_until = timed_until
-        self._entries: dict[CheckpointKey, _Entry] = {}
+        self._entries: dict[PopCheckpointKey, _Entry] = {}
         self._finished: deque[_Entry] = deque()
-        self._early: dict[CheckpointKey, set[int]] = {}
+        self._early: dict[PopCheckpointKey, set[int]] = {}
         """On a slave that acts for its master: what is acknowledged of checkpoints that have not come yet."""
         self._seen_until = 0
         """Everything timed for before this was read."""
@@ -109,7 +117,7 @@ class ReviveQueue:
         return max(0, self._store.max_offset(self._log.topic, self._queue_id) - self._next)
 
     def step(self) -> float | None:
-        """Read some entries, or deal with a checkpoint; see `pacing.Step`."""
+        """Read some entries, or deal with a checkpoint; see `pace.Step`."""
         if self.behind() and len(self._entries) < MAX_CHECKPOINTS:
             self._read()
             return 0.0
@@ -146,7 +154,7 @@ class ReviveQueue:
         offset = self._committed if offset is None else offset
         try:
             if tag == CHECKPOINT:
-                checkpoint = Checkpoint.decode(body)
+                checkpoint = PopCheckpoint.decode(body)
                 entry = self._entries.get(checkpoint.key)
                 if entry is None:
                     self._entries[checkpoint.key] = _Entry(checkpoint, offset)
@@ -190,7 +198,7 @@ class ReviveQueue:
         self._finished.append(entry)
         return 0.0
 
-    def _bring_back(self, checkpoint: Checkpoint, offset: int) -> int:
+    def _bring_back(self, checkpoint: PopCheckpoint, offset: int) -> int:
         try:
             return self._comeback(checkpoint, offset)
         except CannotReturnError as error:
@@ -204,7 +212,7 @@ class ReviveQueue:
         if attempts >= len(AGAIN_AFTER_S) and self._config.skip_when_ck_re_put_reach_max_times:
             return 0
         longer = AGAIN_AFTER_S[min(attempts, len(AGAIN_AFTER_S) - 1)] * 1000
-        again = Checkpoint(
+        again = PopCheckpoint(
             broker_name=checkpoint.broker_name,
             group=checkpoint.group,
             distances=[0],
@@ -261,7 +269,7 @@ class Revive:
             self._queues[queue_id].note(tag, body)
 
     def step(self) -> float | None:
-        """One step of the first queue that has work, beginning behind the last one that had; see `pacing.Step`."""
+        """One step of the first queue that has work, beginning behind the last one that had; see `pace.Step`."""
         pauses: list[float] = []
         for number in range(len(self._queues)):
             turn = (self._turn + number) % len(self._queues)

@@ -30,13 +30,13 @@ EARLIER_MS: Final = 1_000
 MAX_MESSAGES: Final = 32
 """Of one checkpoint: its bits are a 32-bit number."""
 
-CheckpointKey = tuple[str, str, int, int, int, str]
+PopCheckpointKey = tuple[str, str, int, int, int, str]
 """Topic, group, queue, start offset, pop time, broker: what tells two checkpoints apart."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Checkpoint(Body):
+class PopCheckpoint(Body):
     """What one pop gave out of one queue. `topic` is where the messages are stored, it may be a retry topic."""
 
     bits: Int = field(default=0, name="bm")
@@ -61,7 +61,7 @@ class Checkpoint(Body):
         return self.pop_time + self.invisible_time
 
     @property
-    def key(self) -> CheckpointKey:
+    def key(self) -> PopCheckpointKey:
         return self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, self.broker_name
 
     def offsets(self) -> Sequence[int]:
@@ -87,7 +87,7 @@ class AckRecord(Body):
     topic: str = field(default="", name="t")
 
     @property
-    def key(self) -> CheckpointKey:
+    def key(self) -> PopCheckpointKey:
         """Of the checkpoint."""
         return self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, self.broker_name
 
@@ -98,7 +98,7 @@ class AckRecord(Body):
         return _encode(self)
 
 
-class Position(Body):
+class PopPosition(Body):
     """How far a group is in a queue for certain; -1: what was popped so far no longer says so."""
 
     group: str = field(default="", name="c")
@@ -132,7 +132,7 @@ class ReviveLog:
         """The log has positions of a group in these queues."""
         self._noted.setdefault((topic, group), set()).update(queue_ids)
 
-    def note(self, checkpoint: Checkpoint, revive_queue: int) -> PutResult:
+    def note(self, checkpoint: PopCheckpoint, revive_queue: int) -> PutResult:
         """Write a checkpoint."""
         ck = checkpoint
         key = f"{ck.topic}@{ck.queue_id}@{ck.start_offset}@{ck.group}@{ck.pop_time}@{ck.broker_name}@{CHECKPOINT}"
@@ -175,7 +175,7 @@ class ReviveLog:
             self._noted.pop((topic, group), None)
 
     def _place(self, topic: str, group: str, queue_id: int, offset: int) -> PutResult:
-        position = Position(group=group, offset=offset, queue_id=queue_id, topic=topic)
+        position = PopPosition(group=group, offset=offset, queue_id=queue_id, topic=topic)
         return self._put(POSITION, f"{topic}@{queue_id}@{offset}@{group}@{POSITION}", position.encode(), 0)
 
     def _put(self, tag: str, key: str, body: bytes, revive_queue: int, deliver_at: int | None = None) -> PutResult:

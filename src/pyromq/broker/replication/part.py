@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from pyromq.broker.replication.metadata import DELIVERY_INTERVAL, MasterTables
 from pyromq.broker.replication.slave import MasterLink
-from pyromq.broker.replication.succession.acting import Acting, Work
+from pyromq.broker.replication.succession.actingmaster import ActingMaster, Work
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.replication.verdict import MasterVerdict
 
@@ -48,7 +48,7 @@ def follow_master(broker: "Broker", undo: AsyncExitStack) -> MasterLink:
     return link
 
 
-def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
+def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[ActingMaster, Escape]:
     """What a slave needs to act for its master; it begins with `keep_members`."""
 
     def changed() -> None:
@@ -59,7 +59,7 @@ def may_act(broker: "Broker", undo: AsyncExitStack) -> tuple[Acting, Escape]:
 
     escape = Escape(broker.config, broker.client, broker.clock)
     undo.push_async_callback(escape.stop)
-    acting = Acting(
+    acting = ActingMaster(
         broker.config,
         broker.members,
         broker.clock,

@@ -10,8 +10,8 @@ import logging
 from collections import Counter
 from collections.abc import Iterable
 
-from pyromq.broker.delay.leveloffsets import DelayOffsets
-from pyromq.broker.pop.order import OrderedBatches
+from pyromq.broker.delay.delayoffsets import DelayOffsets
+from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.store.config import BrokerRole

@@ -1,7 +1,7 @@
 """The end of the log, which the broker's own positions may not know of yet when it starts.
 
 How far delay levels and the timer have delivered, and how far groups have popped, stands in files that are saved now
-and then. What happened since is in the log itself: a delivered message says where it was parked, and a pop is noted
+and then. What happened since is in the log itself: a delivered message says where it waited, and a pop is noted
 before it is answered. So after a crash the end of the log is read once, from where it was when everything had been
 saved, and nothing of that is done again. `config/logPosition.json` has that place; Apache's brokers leave it alone.
 """
@@ -16,7 +16,7 @@ from typing import Self
 import msgspec
 
 from pyromq import durable
-from pyromq.broker.delay.parked import parked_at, read_parked
+from pyromq.broker.delay.detour import read_record, waited_at
 from pyromq.broker.durability import Durability
 from pyromq.broker.pop.positions import PoppedPositions
 from pyromq.protocol import names
@@ -76,7 +76,7 @@ class Tail:
         self.levels: dict[int, int] = {}
         """Delay level → the offset behind the last message that was delivered."""
         self.timed: set[int] = set()
-        """Physical offsets of timed messages that were delivered, or parked again."""
+        """Physical offsets of timed messages that were delivered, or have to wait on."""
         if start is None:
             return
         begin = max(start, store.min_physical_offset)
@@ -104,16 +104,16 @@ class Tail:
         return DelayOffsetTable(offset_table=dict(self.levels))
 
     def _learn(self, record: LogRecord) -> None:
-        origin = parked_at(record.origin)
+        origin = waited_at(record.origin)
         if origin < 0:
             self.popped.learn(record)
             return
-        found = read_parked(self._store, origin, None)
+        found = read_record(self._store, origin, None)
         if found is None:
             return
-        parked = found[0]
-        if parked.topic == names.SCHEDULE_TOPIC:
-            level = parked.queue_id + 1
-            self.levels[level] = max(self.levels.get(level, 0), parked.queue_offset + 1)
-        elif parked.topic == names.TIMER_TOPIC:
+        waited = found[0]
+        if waited.topic == names.SCHEDULE_TOPIC:
+            level = waited.queue_id + 1
+            self.levels[level] = max(self.levels.get(level, 0), waited.queue_offset + 1)
+        elif waited.topic == names.TIMER_TOPIC:
             self.timed.add(origin)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pyromq.broker.cluster.clients import Producers
 from pyromq.broker.cluster.rights import Rights
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import copy_of, read_parked, real_place
+from pyromq.broker.delay.detour import copy_of, read_record, real_place
 from pyromq.broker.tables.savedtable import Unsaved
 from pyromq.broker.tables.topics import Topics
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, Half, HalfMessages
@@ -61,7 +61,7 @@ class CheckBack:
             self._treat(half)
 
     def _treat(self, half: Half) -> None:
-        found = read_parked(self._store, half.physical, None)
+        found = read_record(self._store, half.physical, None)
         if found is None:
             log.warning("the half message at %d is not in the log any more, its transaction is dropped", half.physical)
             self._halves.end(half.origin)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import copy_of, read_parked, real_place
+from pyromq.broker.delay.detour import copy_of, read_record, real_place
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.shares import Shares
 from pyromq.protocol import names
@@ -279,7 +279,7 @@ class HalfMessages:
         for half in list(islice(self._open.values(), limit)):
             if self._seen - half.offset <= window or half.copy is not None:
                 break
-            found = read_parked(self._store, half.physical, None)
+            found = read_record(self._store, half.physical, None)
             if found is None:
                 self.end(half.origin)
                 continue
@@ -338,7 +338,7 @@ class HalfMessages:
         """
         places = {(DISCARDED, 0)}
         for half in self._open.values():
-            found = read_parked(self._store, half.physical, None)
+            found = read_record(self._store, half.physical, None)
             if found is not None and (place := real_place(_properties(found[0]))) is not None:
                 places.add(place)
         return {origin for place in places if (origin := self._origin_of_last(*place)) is not None}
@@ -349,7 +349,7 @@ class HalfMessages:
             summary = peek_record(record, 0)
             if topic != DISCARDED and sysflag.transaction_type(summary.sys_flag) != sysflag.COMMIT:
                 return None
-            found = read_parked(self._store, summary.prepared_transaction_offset, None)
+            found = read_record(self._store, summary.prepared_transaction_offset, None)
             if found is None or found[0].topic != HALF:
                 return None
             properties = _properties(found[0])

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import copy_of, park, read_parked, real_place
+from pyromq.broker.delay.detour import copy_of, detour, read_record, real_place
 from pyromq.broker.delay.postpone import MARKS, level_of
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
@@ -112,7 +112,7 @@ class Transactions:
         message.property_map = {name: value for name, value in properties.items() if name not in _COPIES}
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.NOT_TRANSACTIONAL)
         try:
-            park(message, HALF, 0, added)
+            detour(message, HALF, 0, added)
         except MessageError as error:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from error
 
@@ -138,7 +138,7 @@ class Transactions:
         return later
 
     def _find(self, header: EndTransactionHeader) -> tuple[RecordSummary, memoryview]:
-        found = read_parked(self._store, header.commit_log_offset, None)
+        found = read_record(self._store, header.commit_log_offset, None)
         if found is None or found[0].topic != HALF:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
@@ -202,7 +202,7 @@ class Transactions:
             offset = parse_offset_message_id(header.msg_id or "").physical_offset
         except MessageError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{header.msg_id!r} is no message id: {error}") from error
-        found = read_parked(self._store, offset, None)
+        found = read_record(self._store, offset, None)
         if found is None or found[0].topic not in (HALF, DISCARDED):
             raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no half message at {offset}, kept or given up")
         summary, record = found

@@ -10,13 +10,13 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.filter.filters import Filters
 from pyromq.broker.pop.acks import Acks
+from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.comeback import Comeback
-from pyromq.broker.pop.grant import Gathering
 from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.order import OrderedBatches
-from pyromq.broker.pop.peek import Looking
-from pyromq.broker.pop.pop import Popping, QueueOrder
+from pyromq.broker.pop.peeks import Peeks
+from pyromq.broker.pop.pops import Pops, QueueTurns
+from pyromq.broker.pop.queues import PopQueues
 from pyromq.broker.pop.revive import Revive, ReviveQueue
 from pyromq.broker.pop.revivelog import ReviveLog
 from pyromq.broker.refusals import guarded
@@ -94,17 +94,17 @@ class PopWorld:
         )
         self.offsets.set_back = self.log.void
         self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.flushed_offset, clock)
-        gathering = Gathering(config, store, self.offsets, self.buffer, self.batches)
-        order = QueueOrder(config, self.topics, random.Random(1))
+        pop_queues = PopQueues(config, store, self.offsets, self.buffer, self.batches)
+        turns = QueueTurns(config, self.topics, random.Random(1))
         self.park, self.questions = (PopPark(clock, capacity=5, per_key=3, force_every=800) for _ in range(2))
         filters = Filters(config, clock)
-        popping = Popping(config, self.topics, self.groups, filters, gathering, order, self.park, self.stats, clock)
+        pops = Pops(config, self.topics, self.groups, filters, pop_queues, turns, self.park, self.stats, clock)
         acks = Acks(
             config, self.topics, store, Durability(store), self.offsets, self.log, self.buffer, self.batches,
             self.park, self.stats, clock,
         )  # fmt: skip
-        looking = Looking(config, self.topics, self.groups, store, gathering, order, self.park, self.questions, clock)
-        self._handlers = guarded(popping.handlers() | acks.handlers() | looking.handlers())
+        peeks = Peeks(config, self.topics, self.groups, store, pop_queues, turns, self.park, self.questions, clock)
+        self._handlers = guarded(pops.handlers() | acks.handlers() | peeks.handlers())
         self.comeback = Comeback(
             config, self.topics, self.groups, self.offsets, store, self.stats, lambda _topic, _result: None
         )

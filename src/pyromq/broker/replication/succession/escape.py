@@ -12,8 +12,8 @@ import zlib
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.parked import MAX_DIGITS
-from pyromq.broker.replication.succession.others import OtherMasters, Target
+from pyromq.broker.delay.detour import MAX_DIGITS
+from pyromq.broker.replication.succession.othermasters import OtherMaster, OtherMasters
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
@@ -82,7 +82,7 @@ class Escape:
 
     async def send(self, message: PutMessage) -> PutResult:
         """Send a message to another master, trying each of them once."""
-        message = _unparked(message)
+        message = _from_its_detour(message)
         reason = "there is no other master in the cluster that takes it"
         for target in await self._others.of(message.topic):
             try:
@@ -116,7 +116,7 @@ class Escape:
             for wake in self.woken:
                 wake()
 
-    async def _offer(self, message: PutMessage, target: Target) -> Command:
+    async def _offer(self, message: PutMessage, target: OtherMaster) -> Command:
         properties = message.property_map or {}
         header = SendMessageV2Header(
             producer_group=properties.get(Property.PRODUCER_GROUP, GROUP),
@@ -145,8 +145,8 @@ def _not_yet(reason: str) -> PutResult:
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=reason)
 
 
-def _unparked(message: PutMessage) -> PutMessage:
-    """The message as it is sent: one that has to wait on says until when, and is parked again where it arrives."""
+def _from_its_detour(message: PutMessage) -> PutMessage:
+    """The message as it is sent: one that has to wait on says until when, and waits on where it arrives."""
     properties = dict(message.property_map or {})
     slot = properties.get(Property.TIMER_OUT_MS, "")
     if message.topic == names.TIMER_TOPIC and slot.isascii() and slot.isdigit() and len(slot) <= MAX_DIGITS:

@@ -24,7 +24,7 @@ MASTER_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class OtherMaster:
     """Where a message may go."""
 
     address: str
@@ -39,9 +39,9 @@ class OtherMasters:
         self._client = client
         self._clock = clock
         self._turn = itertools.count()
-        self._known: dict[str, tuple[int, list[Target]]] = {}
+        self._known: dict[str, tuple[int, list[OtherMaster]]] = {}
 
-    async def of(self, topic: str) -> list[Target]:
+    async def of(self, topic: str) -> list[OtherMaster]:
         """Those that have the topic; without any, all others, which may make it. Each in turn comes first."""
         at, targets = self._known.get(topic, (0, []))
         if not targets or self._clock() - at >= MAX_AGE_MS:
@@ -56,7 +56,7 @@ class OtherMasters:
         """What is known of a topic did not hold."""
         self._known.pop(topic, None)
 
-    async def _ask_all(self, topic: str) -> list[Target]:
+    async def _ask_all(self, topic: str) -> list[OtherMaster]:
         for namesrv in self._config.namesrv_addr:
             try:
                 return await self._having(namesrv, topic) or await self._any(namesrv)
@@ -64,7 +64,7 @@ class OtherMasters:
                 log.debug("name server %s does not know other masters: %s", namesrv, error)
         return []
 
-    async def _having(self, namesrv: str, topic: str) -> list[Target]:
+    async def _having(self, namesrv: str, topic: str) -> list[OtherMaster]:
         header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
         answer = await self._ask(namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
         if answer.code != ResponseCode.SUCCESS:
@@ -73,19 +73,19 @@ class OtherMasters:
         masters = {each.broker_name: each.broker_addrs.get(MASTER_ID) for each in route.broker_datas}
         # A slave that acts for its master is shown as one, too, but its queues are not writable.
         return [
-            Target(address, max(1, queues.write_queue_nums))
+            OtherMaster(address, max(1, queues.write_queue_nums))
             for queues in route.queue_datas
             if queues.broker_name != self._config.broker_name
             and perm.is_writable(queues.perm)
             and (address := masters.get(queues.broker_name))
         ]
 
-    async def _any(self, namesrv: str) -> list[Target]:
+    async def _any(self, namesrv: str) -> list[OtherMaster]:
         answer = await self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
         if answer.code != ResponseCode.SUCCESS:
             return []
         return [
-            Target(address, 1)
+            OtherMaster(address, 1)
             for each in ClusterInfo.decode(answer.body).broker_addr_table.values()
             if each.broker_name != self._config.broker_name
             and each.cluster == self._config.broker_cluster_name

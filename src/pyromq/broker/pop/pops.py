@@ -10,8 +10,8 @@ from pyromq.broker.admin.stats import BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.filter.filters import Filters
-from pyromq.broker.pop.grant import Gathering, Harvest, Wish
 from pyromq.broker.pop.longpoll import HeldPop, PopPark, WaitKey
+from pyromq.broker.pop.queues import Grant, PopQueues, Wish
 from pyromq.broker.pop.revivelog import MAX_MESSAGES
 from pyromq.broker.refusals import answer
 from pyromq.broker.tables.groups import Groups
@@ -85,7 +85,7 @@ class _Pop:
         return self.wish.topic, self.wish.group, self.header.queue_id
 
 
-class QueueOrder:
+class QueueTurns:
     """In which order topics and queues are read, a little different each time so that none is left behind."""
 
     def __init__(self, config: BrokerConfig, topics: Topics, rng: random.Random) -> None:
@@ -122,7 +122,7 @@ class QueueOrder:
         return ((topic, (turn + number) % count) for number in range(count))
 
 
-class Popping:
+class Pops:
     """Serves pops."""
 
     def __init__(
@@ -131,8 +131,8 @@ class Popping:
         topics: Topics,
         groups: Groups,
         filters: Filters,
-        gathering: Gathering,
-        order: QueueOrder,
+        queues: PopQueues,
+        turns: QueueTurns,
         park: PopPark,
         stats: BrokerStats,
         clock: Callable[[], int],
@@ -141,12 +141,12 @@ class Popping:
         self._topics = topics
         self._groups = groups
         self._filters = filters
-        self._gathering = gathering
+        self._queues = queues
         self._park = park
         self._stats = stats
         self._clock = clock
-        self._order = order
-        self._turns = itertools.count()
+        self._turns = turns
+        self._revive_queue = itertools.count()
         self.stopping = False
 
     def handlers(self) -> dict[int, Handler]:
@@ -159,17 +159,17 @@ class Popping:
 
     def _run(self, pop: _Pop) -> Answer | None:
         header, wish, config = pop.header, pop.wish, self._config
-        revive_queue = ORDERED_QUEUE if wish.ordered else next(self._turns) % config.revive_queue_num
-        harvest = Harvest(self._clock(), revive_queue, header.max_msg_nums)
-        for topic, queue_id in self._order(wish.topic, wish.group, header.queue_id, retries=not wish.ordered):
-            self._gathering.take(wish, topic, queue_id, harvest)
-        if not harvest.count:
-            return self._hold(pop, harvest)
-        if harvest.rest > 0:
+        revive_queue = ORDERED_QUEUE if wish.ordered else next(self._revive_queue) % config.revive_queue_num
+        grant = Grant(self._clock(), revive_queue, header.max_msg_nums)
+        for topic, queue_id in self._turns(wish.topic, wish.group, header.queue_id, retries=not wish.ordered):
+            self._queues.take(wish, topic, queue_id, grant)
+        if not grant.count:
+            return self._hold(pop, grant)
+        if grant.rest > 0:
             self._park.notify(*pop.key)
-        return self._answer(pop, harvest)
+        return self._answer(pop, grant)
 
-    def _hold(self, pop: _Pop, harvest: Harvest) -> Command | None:
+    def _hold(self, pop: _Pop, grant: Grant) -> Command | None:
         deadline = hold_until(pop.born, pop.header.poll_time, self._clock())
         if deadline is None or self.stopping:
             return pop.request.reply(ResponseCode.POLLING_TIMEOUT)
@@ -180,11 +180,11 @@ class Popping:
                 f"{pop.wish.group} on queue {pop.header.queue_id} of {pop.wish.topic} (maxPopPollingSize, "
                 "popPollingSize); try again in a second",
             )
-        due = deadline if harvest.blocked_until is None else min(deadline, harvest.blocked_until)
+        due = deadline if grant.blocked_until is None else min(deadline, grant.blocked_until)
         self._park.hold(
             HeldPop(pop.key, due, pop.wish.filter.arrival, partial(self._resume, pop), pop.connection.peer.host)
         )
-        if harvest.more:
+        if grant.more:
             self._park.notify(*pop.key)
         return None
 
@@ -199,23 +199,23 @@ class Popping:
         if outcome is not None:
             pop.connection.send(outcome)
 
-    def _answer(self, pop: _Pop, harvest: Harvest) -> Answer:
+    def _answer(self, pop: _Pop, grant: Grant) -> Answer:
         header = PopMessageResponseHeader(
-            pop_time=harvest.pop_time,
+            pop_time=grant.pop_time,
             invisible_time=pop.wish.invisible_time,
-            revive_qid=harvest.revive_queue,
-            rest_num=harvest.rest,
-            start_offset_info=encode_starts(harvest.starts),
-            msg_offset_info=encode_offsets(harvest.offsets),
-            order_count_info=";".join(harvest.order_counts) or None,
+            revive_qid=grant.revive_queue,
+            rest_num=grant.rest,
+            start_offset_info=encode_starts(grant.starts),
+            msg_offset_info=encode_offsets(grant.offsets),
+            order_count_info=";".join(grant.order_counts) or None,
         )
         reply = pop.request.reply(ResponseCode.SUCCESS, header, remark="FOUND")
         key = f"{pop.wish.topic}@{pop.wish.group}"
-        self._stats.add(Stat.GROUP_GET_NUMS, key, harvest.count)
-        self._stats.add(Stat.GROUP_GET_SIZE, key, harvest.size)
-        self._stats.add(Stat.GROUP_CK_NUMS, key, len(harvest.starts))
-        self._stats.add(Stat.BROKER_GET_NUMS, self._config.broker_cluster_name, harvest.count)
-        return [encode_head(reply, harvest.size), *harvest.chunks]
+        self._stats.add(Stat.GROUP_GET_NUMS, key, grant.count)
+        self._stats.add(Stat.GROUP_GET_SIZE, key, grant.size)
+        self._stats.add(Stat.GROUP_CK_NUMS, key, len(grant.starts))
+        self._stats.add(Stat.BROKER_GET_NUMS, self._config.broker_cluster_name, grant.count)
+        return [encode_head(reply, grant.size), *grant.chunks]
 
     def _check(self, request: Command, connection: Connection, header: PopMessageHeader) -> _Pop:
         """Everything that can forbid a pop, in RocketMQ's order. Raises Refused."""

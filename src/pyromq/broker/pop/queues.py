@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.filter.filters import Filter
+from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.pop.buffer import PopBuffer
-from pyromq.broker.pop.order import OrderedBatches
-from pyromq.broker.pop.revivelog import Checkpoint
+from pyromq.broker.pop.revivelog import PopCheckpoint
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
@@ -39,7 +39,7 @@ class Wish:
 
 
 @dataclass(slots=True)
-class Harvest:
+class Grant:
     """What a pop has got so far. `left` is how many messages it may still have."""
 
     pop_time: int
@@ -59,7 +59,7 @@ class Harvest:
     order_counts: list[str] = field(default_factory=list)
 
 
-class Gathering:
+class PopQueues:
     """Pops single queues."""
 
     def __init__(
@@ -95,7 +95,7 @@ class Gathering:
             return None
         return self._batches.blocked_until(topic, wish.group, queue_id, wish.attempt_id, wish.invisible_time)
 
-    def take(self, wish: Wish, topic: str, queue_id: int, harvest: Harvest) -> None:
+    def take(self, wish: Wish, topic: str, queue_id: int, grant: Grant) -> None:
         """Add what a queue of the topic, or of a retry topic of it, has for the group. Raises Refused at a bound."""
         key = topic, wish.group, queue_id
         if self._offsets.take_reset(wish.group, topic, queue_id) is not None:
@@ -103,12 +103,12 @@ class Gathering:
             self._batches.forget(*key)
         until = self.blocked_until(wish, topic, queue_id)
         if until is not None:
-            harvest.blocked_until = min(until, harvest.blocked_until or until)
-        if until is not None or harvest.left <= 0 or self._buffer.full(key):
-            harvest.rest += self.backlog(*key)
+            grant.blocked_until = min(until, grant.blocked_until or until)
+        if until is not None or grant.left <= 0 or self._buffer.full(key):
+            grant.rest += self.backlog(*key)
             return
         offset = self._begin(wish, topic, queue_id)
-        result = self._read(wish, topic, queue_id, offset, harvest.left)
+        result = self._read(wish, topic, queue_id, offset, grant.left)
         if result.status is GetStatus.OFFSET_OVERFLOW_BADLY:
             self._buffer.forget(key)
             self._offsets.commit(wish.group, topic, queue_id, result.next_offset)
@@ -116,13 +116,13 @@ class Gathering:
             self._pass(wish, topic, queue_id, result.next_offset)
         if result.status in _MISPLACED or result.status is GetStatus.OFFSET_OVERFLOW_BADLY:
             offset = result.next_offset
-            result = self._read(wish, topic, queue_id, offset, harvest.left)
+            result = self._read(wish, topic, queue_id, offset, grant.left)
         if result.status is GetStatus.FOUND:
-            self._give(wish, topic, queue_id, offset, result, harvest)
+            self._give(wish, topic, queue_id, offset, result, grant)
         elif result.status in _PASSED and result.next_offset > offset:
             self._pass(wish, topic, queue_id, result.next_offset)
-            harvest.more |= result.max_offset > result.next_offset
-        harvest.rest += max(0, result.max_offset - result.next_offset)
+            grant.more |= result.max_offset > result.next_offset
+        grant.rest += max(0, result.max_offset - result.next_offset)
 
     def _begin(self, wish: Wish, topic: str, queue_id: int) -> int:
         offset = self.position(topic, wish.group, queue_id)
@@ -156,50 +156,50 @@ class Gathering:
         else:
             self._buffer.skip((topic, wish.group, queue_id), next_offset)
 
-    def _give(self, wish: Wish, topic: str, queue_id: int, start: int, result: GetResult, harvest: Harvest) -> None:
+    def _give(self, wish: Wish, topic: str, queue_id: int, start: int, result: GetResult, grant: Grant) -> None:
         flag, given = retry_flag(topic), result.queue_offsets
         if wish.ordered:
             counts = self._batches.popped(
-                topic, wish.group, queue_id, given, harvest.pop_time, wish.invisible_time, wish.attempt_id
+                topic, wish.group, queue_id, given, grant.pop_time, wish.invisible_time, wish.attempt_id
             )
-            harvest.order_counts.append(encode_order_counts(flag, queue_id, counts, result.count))
+            grant.order_counts.append(encode_order_counts(flag, queue_id, counts, result.count))
             self._offsets.commit(wish.group, topic, queue_id, start)
         else:
-            checkpoint = Checkpoint(
+            checkpoint = PopCheckpoint(
                 broker_name=self._config.broker_name,
                 group=wish.group,
                 distances=[offset - start for offset in given],
                 invisible_time=wish.invisible_time,
                 count=result.count,
-                pop_time=harvest.pop_time,
+                pop_time=grant.pop_time,
                 queue_id=queue_id,
                 start_offset=start,
                 topic=topic,
             )
-            if not self._buffer.add(checkpoint, result.next_offset, harvest.revive_queue):
+            if not self._buffer.add(checkpoint, result.next_offset, grant.revive_queue):
                 return
-        harvest.starts[flag, queue_id] = start
-        harvest.offsets[flag, queue_id] = given
-        harvest.count += result.count
-        harvest.left -= result.count
+        grant.starts[flag, queue_id] = start
+        grant.offsets[flag, queue_id] = given
+        grant.count += result.count
+        grant.left -= result.count
         if topic == wish.topic or self._config.pop_response_return_actual_retry_topic:
-            harvest.chunks += result.chunks
-            harvest.size += result.size
+            grant.chunks += result.chunks
+            grant.size += result.size
             return
         for record, offset in zip(result.records(), given, strict=True):
             handle = PopHandle(
                 start,
-                harvest.pop_time,
+                grant.pop_time,
                 wish.invisible_time,
-                harvest.revive_queue,
+                grant.revive_queue,
                 flag,
                 self._config.broker_name,
                 queue_id,
                 offset,
             )
             again = as_first_popped(record, wish.topic, handle)
-            harvest.chunks.append(again)
-            harvest.size += len(again)
+            grant.chunks.append(again)
+            grant.size += len(again)
 
 
 def as_first_popped(record: memoryview, topic: str, handle: PopHandle) -> bytes | memoryview:

@@ -1,6 +1,6 @@
 """Messages that wait in a topic of the broker until their time has come: how they get there and how they come out.
 
-`REAL_TOPIC` and `REAL_QID` say where a parked message belongs. The body is never copied or inflated on the way.
+`REAL_TOPIC` and `REAL_QID` say where a message on its detour belongs. The body is never copied or inflated on the way.
 """
 
 import logging
@@ -32,7 +32,7 @@ MAX_DIGITS = 18
 """Of a number in a property; anybody may send longer ones."""
 
 
-def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str]) -> None:
+def detour(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str]) -> None:
     """Send a message to a waiting place instead, with more properties. Raises MessageError if they do not fit."""
     properties = {
         **(message.property_map or {}),
@@ -46,7 +46,7 @@ def park(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, str
 
 
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
-    """Topic and queue that a parked message belongs to; None when it does not say, or names a waiting place itself.
+    """Topic and queue that a message belongs to; None when it does not say, or names a waiting place itself.
 
     A client may write such a message into the timer topic: it must neither go round for ever nor get where a client
     cannot send.
@@ -57,7 +57,7 @@ def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     return topic, int(queue_id[:MAX_DIGITS])
 
 
-def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
+def read_record(store: MessageStore, physical_offset: int, size: int | None) -> tuple[RecordSummary, memoryview] | None:
     """A record with its summary; None when it is no longer in the log or damaged."""
     record = store.lookup.record_at(physical_offset) if size is None else store.commit_log.read(physical_offset, size)
     if record is None:
@@ -74,7 +74,7 @@ def read_parked(store: MessageStore, physical_offset: int, size: int | None) -> 
 def delivery_of(
     summary: RecordSummary, record: memoryview, place: tuple[str, int], text: bytes, properties: dict[str, str]
 ) -> PutMessage:
-    """The parked message as a new one for the place it belongs to; its record says where it was parked.
+    """The message as a new one for the place it belongs to; its record says where it waited.
 
     That stands in the field that commits of transactions have for their half message: others leave it 0, nobody reads
     it outside the broker, and no client can write it. One more than the offset, since the log begins at 0.
@@ -84,8 +84,8 @@ def delivery_of(
     return message
 
 
-def parked_at(origin: int) -> int:
-    """Where a delivered message was parked, by the prepared transaction offset of its record; -1 for nowhere."""
+def waited_at(origin: int) -> int:
+    """Where a delivered message waited, by the prepared transaction offset of its record; -1 for nowhere."""
     return origin - 1
 
 

@@ -7,7 +7,7 @@ comes back begins behind them.
 import logging
 from collections.abc import Callable
 
-from pyromq.broker.delay.parked import copy_of, read_parked, real_place
+from pyromq.broker.delay.detour import copy_of, read_record, real_place
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.transaction.halfmessages import Half, HalfMessages
 from pyromq.protocol.properties import decode_properties
@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 SLICE = 100
 
 
-class HalvesAway:
+class HalfEscape:
     """Call `tick` several times a second."""
 
     def __init__(self, halves: HalfMessages, store: MessageStore, escape: Escape, clock: Callable[[], int]) -> None:
@@ -55,7 +55,7 @@ class HalvesAway:
 
     def _message(self, half: Half) -> PutMessage | None:
         """The transactional message as its producer sent it; None when there is nothing left to send."""
-        found = read_parked(self._store, half.physical, None)
+        found = read_record(self._store, half.physical, None)
         properties = decode_properties(found[0].properties) if found is not None else {}
         place = real_place(properties)
         if found is None or place is None:

@@ -6,9 +6,9 @@ from functools import partial
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.filter.filters import PASS_ALL
-from pyromq.broker.pop.grant import FROM_OLDEST, Gathering, Wish
 from pyromq.broker.pop.longpoll import HeldPop, PopPark, WaitKey
-from pyromq.broker.pop.pop import QueueOrder, check_group, check_queue, check_readable, hold_until
+from pyromq.broker.pop.pops import QueueTurns, check_group, check_queue, check_readable, hold_until
+from pyromq.broker.pop.queues import FROM_OLDEST, PopQueues, Wish
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.topics import Topics
@@ -45,7 +45,7 @@ class _Question:
         return self.wish.topic, self.wish.group, self.header.queue_id
 
 
-class Looking:
+class Peeks:
     """`pops` holds those who want messages, `questions` those who only want to know whether there are any."""
 
     def __init__(
@@ -54,8 +54,8 @@ class Looking:
         topics: Topics,
         groups: Groups,
         store: MessageStore,
-        gathering: Gathering,
-        order: QueueOrder,
+        queues: PopQueues,
+        turns: QueueTurns,
         pops: PopPark,
         questions: PopPark,
         clock: Callable[[], int],
@@ -64,8 +64,8 @@ class Looking:
         self._topics = topics
         self._groups = groups
         self._store = store
-        self._gathering = gathering
-        self._order = order
+        self._queues = queues
+        self._turns = turns
         self._pops = pops
         self._questions = questions
         self._clock = clock
@@ -92,11 +92,11 @@ class Looking:
     def _tell(self, question: _Question) -> Command | None:
         header, wish, reply = question.header, question.wish, question.request.reply
         blocked: int | None = None
-        for topic, queue_id in self._order(wish.topic, wish.group, header.queue_id, every_retry=True):
-            until = self._gathering.blocked_until(wish, topic, queue_id)
+        for topic, queue_id in self._turns(wish.topic, wish.group, header.queue_id, every_retry=True):
+            until = self._queues.blocked_until(wish, topic, queue_id)
             if until is not None:
                 blocked = min(until, blocked or until)
-            elif self._gathering.backlog(topic, wish.group, queue_id) > 0:
+            elif self._queues.backlog(topic, wish.group, queue_id) > 0:
                 return reply(header=NotificationResponseHeader(has_msg=True))
         deadline = hold_until(question.born, header.poll_time, self._clock())
         if deadline is None or self.stopping:
@@ -124,11 +124,11 @@ class Looking:
         self._check(request, connection, header.topic, header.consumer_group, header.queue_id)
         chunks: list[memoryview] = []
         count = size = rest = 0
-        for topic, queue_id in self._order(header.topic, header.consumer_group, header.queue_id):
-            rest += self._gathering.backlog(topic, header.consumer_group, queue_id)
+        for topic, queue_id in self._turns(header.topic, header.consumer_group, header.queue_id):
+            rest += self._queues.backlog(topic, header.consumer_group, queue_id)
             if count >= header.max_msg_nums:
                 continue
-            offset = self._gathering.position(topic, header.consumer_group, queue_id)
+            offset = self._queues.position(topic, header.consumer_group, queue_id)
             if offset is None:
                 offset = self._store.min_offset(topic, queue_id)
             result = self._store.get(topic, queue_id, offset, header.max_msg_nums - count)

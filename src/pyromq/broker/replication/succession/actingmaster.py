@@ -26,7 +26,7 @@ class Work(NamedTuple):
     stop: Callable[[], None]
 
 
-class Acting:
+class ActingMaster:
     """`hears_master` tells whether the log is being followed, `knows_its_place` whether how far it was is known.
 
     `changed` is called when consumers are served from now on, or are not any more.

@@ -7,21 +7,11 @@ from typing import ClassVar
 import pytest
 
 from pyromq.remoting.accept.settings import ServerSettings, is_loopback
-from pyromq.settings.declaration import (
-    Address,
-    Addresses,
-    ConfigError,
-    NotReloadableError,
-    Secret,
-    Settings,
-    UnknownKeyError,
-    computed,
-    option,
-    options,
-    reference,
-    settings,
-)
-from pyromq.settings.option import MASK
+from pyromq.settings.declaration import Settings, options, settings
+from pyromq.settings.errors import ConfigError, NotReloadableError, UnknownKeyError
+from pyromq.settings.option import MASK, Address, Addresses, Secret, computed, option
+from pyromq.settings.process import ProcessSettings
+from pyromq.settings.reference import reference
 
 
 class Flush(StrEnum):
@@ -30,7 +20,7 @@ class Flush(StrEnum):
 
 
 @settings
-class Network(Settings):
+class Network(ProcessSettings):
     """Network.
 
     Second line.

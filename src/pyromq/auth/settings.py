@@ -8,7 +8,9 @@ import msgspec
 
 from pyromq.auth.users.access import Credentials
 from pyromq.remoting.hooks import RequestHook, Signing
-from pyromq.settings.declaration import ConfigError, Secret, Settings, option, settings
+from pyromq.settings.declaration import Settings, settings
+from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import Secret, option
 
 if TYPE_CHECKING:
     from pyromq.auth.gate import Gate

@@ -16,7 +16,9 @@ from pyromq.auth.settings import AuthSettings
 from pyromq.broker.apache_keys import OLD_NAMES, WITHOUT_EFFECT
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.remoting.accept.settings import NETTY_KEYS, ServerSettings
-from pyromq.settings.declaration import Address, Addresses, ConfigError, Settings, computed, option, options, settings
+from pyromq.settings.declaration import Settings, options, settings
+from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import Address, Addresses, computed, option
 from pyromq.store.config import DELAY_LEVELS, ENTRY_SIZE, BrokerRole, FlushDiskType, StoreConfig
 from pyromq.store.errors import StoreError
 from pyromq.store.log.soundness import CrcOnRead

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.commandpage import commands_page
-from pyromq.settings.declaration import reference
+from pyromq.settings.reference import reference
 
 app = typer.Typer(add_completion=False)
 

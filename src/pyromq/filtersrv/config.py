@@ -5,7 +5,8 @@ from pathlib import Path
 from pyromq.auth.settings import AuthSettings
 from pyromq.filtersrv.worker import JailLimits
 from pyromq.remoting.accept.settings import ServerSettings
-from pyromq.settings.declaration import Address, option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import Address, option
 
 MIB = 1 << 20
 

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 from pyromq.auth.settings import AuthSettings
 from pyromq.remoting.accept.settings import NETTY_KEYS, ServerSettings
-from pyromq.settings.declaration import computed, option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import computed, option
 
 
 @settings

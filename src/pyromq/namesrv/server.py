@@ -23,7 +23,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.errors import ConnectError
 from pyromq.remoting.server import Server
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyromq.auth.gate import Gate

@@ -1,11 +1,10 @@
-"""One option of a process: its type, limits, meaning, and its way to and from text. `config` puts options together.
+"""One option: its type, limits, meaning, and its way to and from text. `declaration` puts options together.
 
 Invariant: a type that is a path, an address, an address list or a secret makes the option sensitive; nobody can forget.
 """
 
 import dataclasses
 import enum
-import inspect
 import re
 import types
 import typing
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-from pyromq.errors import PyroMQError
+from pyromq.settings.errors import ConfigError
 
 T = TypeVar("T")
 
@@ -35,18 +34,6 @@ Addresses = Annotated[tuple[str, ...], _Sensitive.ADDRESS]
 """Several addresses; in text separated by `;` or `,`."""
 Secret = Annotated[str, _Sensitive.SECRET]
 """A string that is never printed, logged or returned, and has no command-line flag."""
-
-
-class ConfigError(PyroMQError):
-    """A setting is unknown or has a value that is not allowed. The text names key, value and what is allowed."""
-
-
-class UnknownKeyError(ConfigError):
-    """No option has this name."""
-
-
-class NotReloadableError(ConfigError):
-    """The option exists, but may not be changed from outside while the process runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +190,9 @@ def option(
     return typing.cast("T", made)
 
 
-def describe(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Option:
+def describe(cls: type, field: "dataclasses.Field[Any]", section: str) -> Option:
     """All facts about one field that was declared with `option` in `cls`. Raises TypeError for a wrong declaration."""
+    hint: Any = field.type
     facts: dict[str, Any] = field.metadata[_OPTION]
     optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
     if optional:
@@ -228,7 +216,7 @@ def describe(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Option:
         | {
             "name": field.name,
             "key": facts["key"] or camel,
-            "section": _section(cls, field.name),
+            "section": section,
             "type": kind,
             "many": many,
             "optional": optional,
@@ -239,9 +227,3 @@ def describe(cls: type, field: "dataclasses.Field[Any]", hint: Any) -> Option:
         }
     )
     return dataclasses.replace(described, default=described.render(facts["default"]))
-
-
-def _section(cls: type, name: str) -> str:
-    # The class that introduced it: a subclass that only changes the default does not move it.
-    owner = next(each for each in reversed(cls.__mro__) if name in inspect.get_annotations(each))
-    return (owner.__doc__ or owner.__name__).strip().partition("\n")[0].rstrip(".")

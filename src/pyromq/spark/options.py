@@ -13,7 +13,9 @@ from typing import Any, ClassVar, TypeVar
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import AddressError
 from pyromq.remoting.tls import ClientTls
-from pyromq.settings.declaration import Addresses, ConfigError, Option, Secret, Settings, option, options, settings
+from pyromq.settings.declaration import Settings, options, settings
+from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import Addresses, Option, Secret, option
 from pyromq.spark.errors import OptionError
 
 MAX_SECRET_FILE = 64 * 1024

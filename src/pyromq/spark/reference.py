@@ -1,6 +1,7 @@
 """The reference page of the Spark options, made from their declarations: `python -m pyromq.spark.reference`."""
 
-from pyromq.settings.declaration import Option, options
+from pyromq.settings.declaration import options
+from pyromq.settings.option import Option
 from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.options import ConnectionOptions

@@ -20,7 +20,8 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.settings.declaration import ConfigError, options
+from pyromq.settings.declaration import options
+from pyromq.settings.errors import ConfigError
 
 QUICK = {
     "flush_disk_type": "ASYNC_FLUSH",  # the folder goes with the test: no message has to outlive the machine

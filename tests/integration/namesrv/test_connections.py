@@ -16,7 +16,7 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.errors import ConnectError, RemotingError
 from pyromq.remoting.server import Server
 from pyromq.remoting.tls import ClientTls, TlsMode
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from tests.integration.namesrv.serving import Peer, name_server, run, until
 from tests.integration.remoting.conftest import Authority
 

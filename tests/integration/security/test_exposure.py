@@ -10,7 +10,7 @@ import pytest
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.auth import GetBrokerClusterAclInfoResponseHeader, UpdateAndCreateAclConfigHeader
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from tests.integration.security.secured import ALICE, ROOT, Signer, run, secured, users
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what it takes to bind it is the point here

@@ -7,7 +7,7 @@ import pytest
 
 from pyromq import BrokerError, ClientError, Message, MessageQueue, ServiceStateError
 from pyromq.aio import Producer as AsyncProducer
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from pyromq.testing import Cluster, NotReceivedError, receive
 
 

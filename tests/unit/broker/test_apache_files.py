@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.settings.declaration import UnknownKeyError
+from pyromq.settings.errors import UnknownKeyError
 
 
 def load(path: Path, text: str) -> BrokerConfig:

@@ -14,7 +14,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.headers.filtersrv import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from tests.unit.client.fakes import asyncio_test
 
 CONFIG = BrokerConfig(filter_server_nums=2, broker_name="a")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.settings.declaration import ConfigError, NotReloadableError
+from pyromq.settings.errors import ConfigError, NotReloadableError
 
 OLD = """
 brokerClusterName=rocketmq-cluster

@@ -13,7 +13,7 @@ from pyromq.broker.replication.wire import BLOCK_HEAD, MAX_BLOCK, REPORT, Blocks
 from pyromq.protocol.errors import FrameError, MessageError
 from pyromq.protocol.records.host import Host, pack_host
 from pyromq.protocol.records.record import MAGIC_BLANK, pack_blank, pack_record
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.put import PutStatus

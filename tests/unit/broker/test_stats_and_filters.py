@@ -8,7 +8,7 @@ from pyromq.broker.admin.stats import SAMPLE_INTERVAL_MS, UNUSED_AFTER_MS, Broke
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.filter.filters import Filters, parse_tags
 from pyromq.protocol.records.tags import tags_code
-from pyromq.settings.declaration import ConfigError, NotReloadableError, UnknownKeyError
+from pyromq.settings.errors import ConfigError, NotReloadableError, UnknownKeyError
 from pyromq.store.config import BrokerRole, FlushDiskType
 from tests.unit.broker.clock import FakeClock
 

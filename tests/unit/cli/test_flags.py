@@ -8,11 +8,13 @@ import typer
 from typer.testing import CliRunner, Result
 
 from pyromq.cli.servers.flags import settings_command
-from pyromq.settings.declaration import Secret, Settings, option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import Secret, option
+from pyromq.settings.process import ProcessSettings
 
 
 @settings
-class Example(Settings):
+class Example(ProcessSettings):
     """Example"""
 
     name: str = option("x", "Name.", short="n")

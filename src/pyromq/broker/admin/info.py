@@ -21,7 +21,7 @@ from pyromq.protocol.headers.admin import (
 from pyromq.protocol.release import CURRENT, version_name
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.settings.declaration import ConfigError, NotReloadableError
+from pyromq.settings.errors import ConfigError, NotReloadableError
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.damage import Stretch
 from pyromq.store.retention import used_ratio

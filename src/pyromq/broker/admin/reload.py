@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pyromq.settings.declaration import ConfigError
+from pyromq.settings.errors import ConfigError
 from pyromq.store.config import CHANGEABLE
 
 if TYPE_CHECKING:

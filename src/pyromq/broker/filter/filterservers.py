@@ -27,7 +27,9 @@ from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.errors import AddressError
-from pyromq.settings.declaration import ConfigError, Option, options
+from pyromq.settings.declaration import options
+from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import Option
 
 log = logging.getLogger(__name__)
 

@@ -12,9 +12,11 @@ import typer
 from pyromq.cli.plaintext import one_line
 from pyromq.errors import PyroMQError
 from pyromq.protocol import javaproperties
-from pyromq.settings.declaration import Option, Settings, options
+from pyromq.settings.declaration import options
+from pyromq.settings.option import Option
+from pyromq.settings.process import ProcessSettings
 
-S = TypeVar("S", bound=Settings)
+S = TypeVar("S", bound=ProcessSettings)
 
 _FILE = Annotated[Path | None, typer.Option("--config", "-c", help="Property file; Apache's files load as they are.")]
 _PRINT = Annotated[bool, typer.Option("--print-config", "-p", help="Print the settings that would apply, and exit.")]

@@ -10,7 +10,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import BodyError
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.settings.declaration import ConfigError, NotReloadableError
+from pyromq.settings.errors import ConfigError, NotReloadableError
 
 
 class ConfigHandlers:

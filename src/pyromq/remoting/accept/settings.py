@@ -12,7 +12,10 @@ from pyromq.protocol import javaproperties
 from pyromq.protocol.errors import ProtocolError
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.tls import ClientTls, ServerTls, TlsMode
-from pyromq.settings.declaration import Address, ConfigError, Secret, Settings, option, options, settings
+from pyromq.settings.declaration import options, settings
+from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import Address, Secret, option
+from pyromq.settings.process import ProcessSettings
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +40,7 @@ class ClientAuth(StrEnum):
 
 
 @settings
-class ServerSettings(Settings):
+class ServerSettings(ProcessSettings):
     """Network"""
 
     host: Address = option(

@@ -4,7 +4,8 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar
 
-from pyromq.settings.declaration import option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.source.options import CorruptRecords, FilterType, SelectionOptions

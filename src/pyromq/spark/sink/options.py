@@ -7,7 +7,8 @@ from typing import ClassVar
 from pyromq.protocol import names
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.records.compression import CompressionType
-from pyromq.settings.declaration import option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
 

@@ -11,7 +11,8 @@ import msgspec
 from pyromq.protocol import names
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import MessageQueue
-from pyromq.settings.declaration import option, settings
+from pyromq.settings.declaration import settings
+from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.source.offsets import Positions, flatten

@@ -15,11 +15,12 @@ from typing import ClassVar
 from pyromq.auth.settings import AuthSettings
 from pyromq.broker.apache_keys import OLD_NAMES, WITHOUT_EFFECT
 from pyromq.protocol.bodies.enums import MessageRequestMode
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.remoting.accept.settings import NETTY_KEYS, ServerSettings
 from pyromq.settings.declaration import Settings, options, settings
 from pyromq.settings.errors import ConfigError
 from pyromq.settings.option import Address, Addresses, computed, option
-from pyromq.store.config import DELAY_LEVELS, ENTRY_SIZE, BrokerRole, FlushDiskType, StoreConfig
+from pyromq.store.config import DELAY_LEVELS, BrokerRole, FlushDiskType, StoreConfig
 from pyromq.store.errors import StoreError
 from pyromq.store.log.soundness import CrcOnRead
 

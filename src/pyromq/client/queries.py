@@ -34,6 +34,7 @@ from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHea
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import check_topic, is_system_topic
 from pyromq.protocol.records.salvage import salvage_record, salvage_records
+from pyromq.protocol.routes import MASTER_ID, READ_WRITE
 from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
@@ -45,8 +46,6 @@ GUESS_TIMEOUT = 1.0
 """For an address that was read out of an id which may be no address at all."""
 CREATE_TRIES = 5
 UNIQUE_ID_DAYS = 3
-MASTER = 0
-PERM_READ_WRITE = 6
 
 
 class QueryMethods(Client):
@@ -115,7 +114,7 @@ class Queries:
             raise ClientError(f"topic {topic!r} is one of RocketMQ's own and cannot be created")
         route, _ = await self._instance.fetch_route(self._wire(key))
         masters = sorted(
-            (broker for broker in (route.broker_datas if route else []) if MASTER in broker.broker_addrs),
+            (broker for broker in (route.broker_datas if route else []) if MASTER_ID in broker.broker_addrs),
             key=lambda broker: broker.broker_name,
         )
         if not masters:
@@ -125,7 +124,7 @@ class Queries:
             default_topic=key,
             read_queue_nums=queues,
             write_queue_nums=queues,
-            perm=PERM_READ_WRITE,
+            perm=READ_WRITE,
             topic_filter_type="SINGLE_TAG",
             topic_sys_flag=sys_flag,
             order=False,
@@ -250,7 +249,7 @@ class Queries:
 
     async def _create_on(self, broker: BrokerData, header: UpdateAndCreateTopicHeader) -> ClientError | None:
         command_code = RequestCode.UPDATE_AND_CREATE_TOPIC
-        address = self._instance.vip(broker.broker_addrs[MASTER])
+        address = self._instance.vip(broker.broker_addrs[MASTER_ID])
         error: ClientError | None = None
         for _ in range(CREATE_TRIES):
             try:

@@ -10,23 +10,18 @@ from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.errors import JailError, Refused
 from pyromq.filtersrv.filters import FilterClasses, UploadedClass, failed
 from pyromq.filtersrv.records import batches
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import SUSPEND, PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.requests import NOTHING_PULLED, pull_everything
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.errors import RemotingError
 
-SUSPEND = 2
-SUBSCRIPTION = 4
 SHORTER_MS = 1_000
 MAX_HOLD_MS = 120_000
 MAX_MESSAGES = 1_024
 CALL_GRACE = 10.0
-
-PASSED_ON = frozenset(
-    {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED}
-)
 
 CallBroker = Callable[[Command, float], Awaitable[Command]]
 
@@ -45,7 +40,7 @@ class FilteredPulls:
         uploaded = self._classes.get(header.topic, header.consumer_group)
         hold = min(max(header.suspend_timeout_millis - SHORTER_MS, 0), MAX_HOLD_MS) if header.sys_flag & SUSPEND else 0
         response = await self._pull(header, hold)
-        if response.code != ResponseCode.SUCCESS and response.code not in PASSED_ON:
+        if response.code != ResponseCode.SUCCESS and response.code not in NOTHING_PULLED:
             return request.reply(response.code, remark=response.remark)
         found = response.header(PullMessageResponseHeader)
         answer = PullMessageResponseHeader(
@@ -63,22 +58,17 @@ class FilteredPulls:
         return request.reply(ResponseCode.SUCCESS, answer, remark="FOUND", body=body)
 
     async def _pull(self, header: PullMessageHeader, hold_ms: int) -> Command:
-        pull = PullMessageHeader(
-            consumer_group=header.consumer_group,
-            topic=header.topic,
-            queue_id=header.queue_id,
-            queue_offset=header.queue_offset,
-            max_msg_nums=min(header.max_msg_nums, MAX_MESSAGES),
-            max_msg_bytes=header.max_msg_bytes,
-            sys_flag=SUBSCRIPTION | (SUSPEND if hold_ms else 0),
-            commit_offset=0,
-            suspend_timeout_millis=hold_ms,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
+        pull = pull_everything(
+            header.consumer_group,
+            header.topic,
+            header.queue_id,
+            header.queue_offset,
+            min(header.max_msg_nums, MAX_MESSAGES),
+            hold_ms=hold_ms,
+            max_bytes=header.max_msg_bytes,
         )
         try:
-            return await self._call_broker(Command.request(RequestCode.PULL_MESSAGE, pull), hold_ms / 1000 + CALL_GRACE)
+            return await self._call_broker(pull, hold_ms / 1000 + CALL_GRACE)
         except RemotingError as error:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR, f"the filter server cannot pull from its broker: {error}"

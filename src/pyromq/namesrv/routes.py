@@ -20,10 +20,10 @@ from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.routes import MASTER_ID
 
 log = logging.getLogger(__name__)
 
-MASTER = 0
 DEFAULT_TIMEOUT = 120.0
 MAX_TIMEOUT = 3600.0
 MAX_FILTER_SERVERS = 64
@@ -61,7 +61,7 @@ class RouteTable:
             self._leave(key, known.name)
         group = self._group(registration)
         addresses = group.broker_addrs
-        smallest = min(addresses, default=MASTER)
+        smallest = min(addresses, default=MASTER_ID)
         for broker_id, address in list(addresses.items()):
             if address == registration.address and broker_id != registration.broker_id:
                 del addresses[broker_id]
@@ -112,7 +112,7 @@ class RouteTable:
         if not group.broker_addrs:
             self._forget(name)
             return None
-        if group.enable_acting_master and MASTER not in group.broker_addrs:
+        if group.enable_acting_master and MASTER_ID not in group.broker_addrs:
             self.topics.forbid_writes(name)
         return _change(group, offline_address=address) if smallest not in group.broker_addrs else None
 
@@ -245,7 +245,7 @@ class RouteTable:
         return live is not None and live.version.state_version > registration.version.state_version
 
     def _speaks_for_group(self, registration: Registration, addresses: Mapping[int, str]) -> bool:
-        if registration.broker_id == MASTER:
+        if registration.broker_id == MASTER_ID:
             return True
         return registration.acting_master is not None and registration.broker_id == min(addresses)
 
@@ -256,7 +256,7 @@ class RouteTable:
             for topic in self.topics.of_broker(name):
                 if topic not in registration.topics:
                     self.topics.remove(topic, [name])
-        read_only = registration.broker_id != MASTER and registration.acting_master
+        read_only = registration.broker_id != MASTER_ID and registration.acting_master
         for topic, topic_config in registration.topics.items():
             if not changed and name in self.topics.queues(topic):
                 continue
@@ -279,10 +279,10 @@ class RouteTable:
     def _answer(
         self, registration: Registration, addresses: Mapping[int, str], change: GroupChange | None
     ) -> Registered:
-        master, own = addresses.get(MASTER), self.live[registration.key]
+        master, own = addresses.get(MASTER_ID), self.live[registration.key]
         rival = own.rival if own.rival and self._clock() - own.rival_seen < RIVAL_SECONDS else None
         live = self.live.get(BrokerKey(registration.cluster, master)) if master is not None else None
-        if registration.broker_id == MASTER or live is None:
+        if registration.broker_id == MASTER_ID or live is None:
             return Registered(change=change, rival=rival)
         return Registered(master, live.ha_address, change, rival)
 
@@ -304,11 +304,11 @@ class RouteTable:
         if (
             self._config.support_acting_master
             and group.enable_acting_master
-            and MASTER not in addresses
+            and MASTER_ID not in addresses
             and not queues.perm & WRITE
             and not topic.startswith(MEMBER_TOPIC_PREFIX)
         ):
-            addresses = {MASTER: addresses.pop(min(addresses)), **addresses}
+            addresses = {MASTER_ID: addresses.pop(min(addresses)), **addresses}
         return BrokerData(
             cluster=group.cluster,
             broker_name=group.broker_name,

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.store.errors import StoreError
 from pyromq.store.log.soundness import CrcOnRead
 
-ENTRY_SIZE = 20
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 
 

@@ -12,11 +12,12 @@ from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.topics import Topics
 from pyromq.configfile import write_config
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.routes import READ_WRITE
 from tests.unit.broker.clock import FakeClock
 
 
@@ -65,7 +66,7 @@ def test_the_first_send_creates_a_topic_after_its_template(config: BrokerConfig,
     topics.changed = lambda changed: announced.extend(topic.topic_name for topic in changed)
     created = topics.create_on_send("orders", "TBW102", asked)
     assert created is not None
-    assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (queues, queues, perm.READ_WRITE)
+    assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (queues, queues, READ_WRITE)
     assert announced == ["orders"]
     assert loaded(config).get("orders") == created
 

@@ -4,18 +4,16 @@ import pytest
 
 from pyromq.client.instance.routes import (
     INT_MASK,
-    NO_ENDPOINT,
     PublishInfo,
     RotatingIndex,
     clamp_queues,
     publish_info,
     route_changed,
-    static_endpoints,
-    subscribe_queues,
 )
 from pyromq.client.instance.topology import Topology
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicQueueMappingInfo, TopicRouteData
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.routes import NO_ENDPOINT, static_endpoints, subscribe_queues
 from tests.unit.client.fakes import route_of
 
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as module
@@ -19,7 +20,6 @@ from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.task.decode import RowSpec
 from pyromq.spark.task.rows import Shape
-from pyromq.store.config import ENTRY_SIZE
 from pyromq.store.log.put import PutMessage
 from pyromq.store.queue.consumequeue import FILLER
 from tests.unit.store.storage import open_store, put

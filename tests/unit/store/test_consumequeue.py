@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.store.config import ENTRY_SIZE, StoreConfig
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
+from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.queue.consumequeue import FILLER, ConsumeQueue
 from pyromq.store.queue.files import Descriptors

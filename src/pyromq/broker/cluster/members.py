@@ -22,7 +22,6 @@ from pyromq.remoting.endpoint import Handler
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 3.0
-MASTER_ID = 0
 
 
 class Members:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
-from pyromq.protocol import perm
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, body_crc32
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.namesrv import RegisterBrokerHeader, RegisterBrokerResponseHeader, UnregisterBrokerHeader
+from pyromq.protocol.routes import INHERIT, READ_WRITE
 from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
 
@@ -252,9 +252,9 @@ class Registration:
     def _restricted(self, table: TopicConfigTable) -> TopicConfigTable:
         """The table as clients shall see it: a broker that takes no writes takes the bit from every topic."""
         allowed = self._config.broker_permission
-        if allowed & perm.READ_WRITE == perm.READ_WRITE:
+        if allowed & READ_WRITE == READ_WRITE:
             return table
-        mask = allowed | perm.INHERIT
+        mask = allowed | INHERIT
         table.topic_config_table = {
             name: _with_permission(topic, topic.perm & mask) for name, topic in table.topic_config_table.items()
         }

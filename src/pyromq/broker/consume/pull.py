@@ -20,29 +20,30 @@ from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.positions import within
 from pyromq.broker.tables.topics import Topics
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import ConsumeType, MessageModel
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode_head
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import (
+    COMMIT_OFFSET,
+    STREAM,
+    SUBSCRIPTION,
+    SUSPEND,
+    PullMessageHeader,
+    PullMessageResponseHeader,
+)
+from pyromq.protocol.routes import MASTER_ID, is_readable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.config import BrokerRole
 from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.read import GetResult, GetStatus
 
-COMMIT_OFFSET = 1
-SUSPEND = 2
-SUBSCRIPTION = 4
-LITE = 16
-
-STREAM = 0
 MAX_STREAM_BYTES = 4 * 1024 * 1024
 
-MASTER_ID = 0
 MAX_NAMED = 100
 """Damaged messages that an answer names at most."""
 MAX_HOLD_MS = 120_000
@@ -264,7 +265,7 @@ class Puller:
                 "[REJECTREQUEST]system busy, start flow control for a while: this slave serves no reads, "
                 "set slaveReadEnable=true to let it",
             )
-        if not perm.is_readable(config.broker_permission):
+        if not is_readable(config.broker_permission):
             raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
         if request.code == _LITE_PULL and not config.lite_pull_message_enable:
             raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
@@ -276,7 +277,7 @@ class Puller:
         topic = self._topics.get(header.topic)
         if topic is None:
             raise topic_not_exist(header.topic)
-        if not perm.is_readable(topic.perm):
+        if not is_readable(topic.perm):
             raise forbidden(3, f"the topic[{header.topic}] pulling message is forbidden")
         if not 0 <= header.queue_id < topic.read_queue_nums:
             raise Refused(

@@ -19,7 +19,7 @@ from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.topics import Topics
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -28,6 +28,7 @@ from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader, SendMessageH
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
 from pyromq.protocol.records.record import RecordSummary
 from pyromq.protocol.release import V3_4_9
+from pyromq.protocol.routes import is_writable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
@@ -93,7 +94,7 @@ class Retries:
         if escape is not None:
             message, _ = self._again(request, header, group, 0)
             return asyncio.get_running_loop().create_task(_send_away(request, message, escape))
-        if not perm.is_writable(self._config.broker_permission):
+        if not is_writable(self._config.broker_permission):
             raise Refused(
                 ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_name}] sending message is forbidden"
             )
@@ -101,7 +102,7 @@ class Retries:
             return request.reply()
         topic = names.retry_topic(header.group)
         retries = self._topics.ensure(topic, group.retry_queue_nums, unit=bool(header.unit_mode))
-        if not perm.is_writable(retries.perm):
+        if not is_writable(retries.perm):
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A queue that the topic does not have would never be read.
         queues = max(1, min(group.retry_queue_nums, retries.write_queue_nums))

@@ -6,12 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyromq.errors import PyroMQError
-from pyromq.protocol import perm
-from pyromq.protocol.bodies.route import TopicRouteData
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
-from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.requests import topic_route
+from pyromq.protocol.routes import readable_queues
 from pyromq.remoting.client import Client
 
 log = logging.getLogger(__name__)
@@ -51,15 +48,14 @@ class TopicRoutes:
         return await asyncio.shield(task)
 
     async def _ask(self, topic: str) -> Queues | None:
-        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
+        request = topic_route(topic)
         for address in self._name_servers:
             try:
-                request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-                answer = await self._client.call(address, request, TIMEOUT)
-                if answer.code == ResponseCode.SUCCESS:
-                    return self._remember(topic, readable_queues(topic, TopicRouteData.decode(answer.body)))
-                if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return self._remember(topic, None)
+                answer = await self._client.call(address, request.command, TIMEOUT)
+                if request.is_answer(answer):
+                    route = request.read(answer)
+                    queues = None if route is None else tuple(sorted(readable_queues(topic, route)))
+                    return self._remember(topic, queues)
                 log.warning("name server %s has no route to %s: %s", address, topic, answer.remark)
             except PyroMQError as error:
                 log.warning("name server %s was not asked for the route to %s: %s", address, topic, error)
@@ -72,15 +68,3 @@ class TopicRoutes:
             del self._known[next(iter(self._known))]
         self._known[topic] = _Known(queues, self._clock())
         return queues
-
-
-def readable_queues(topic: str, route: TopicRouteData) -> Queues:
-    """What consumers of the topic share out among themselves."""
-    return tuple(
-        sorted(
-            MessageQueue(topic, data.broker_name, number)
-            for data in route.queue_datas
-            if perm.is_readable(data.perm)
-            for number in range(data.read_queue_nums)
-        )
-    )

@@ -8,7 +8,6 @@ after a crash (see `tail`); only what is not in the log any more, after a power 
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from struct import Struct
 
 from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.delay.detour import HOPELESS, delivery_of, read_record, real_place
@@ -18,6 +17,7 @@ from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.properties import Property, decode_properties
+from pyromq.protocol.records.queueentry import ENTRY
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.dispatch import Dispatch
@@ -30,8 +30,6 @@ log = logging.getLogger(__name__)
 BATCH = 32
 """Messages a step delivers at most."""
 RETRY_MS = 100
-
-_ENTRY = Struct(">qiq")
 
 
 class _Level:
@@ -175,7 +173,7 @@ class DelayLevels:
             return
         offset = self._offsets.get(level.number)
         end = queue.max_offset
-        for physical_offset, size, due in _ENTRY.iter_unpack(queue.entries(offset, BATCH)):
+        for physical_offset, size, due in ENTRY.iter_unpack(queue.entries(offset, BATCH)):
             now = self._clock()
             if self._due(level, offset, due, end) > now:
                 break

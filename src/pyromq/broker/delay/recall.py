@@ -11,13 +11,13 @@ from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
 from pyromq.broker.tables.topics import Topics
-from pyromq.protocol import perm
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.handles.recall import RecallHandle, decode_recall_handle
 from pyromq.protocol.headers.send import RecallMessageHeader, RecallMessageResponseHeader
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.routes import is_writable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
@@ -83,7 +83,7 @@ class Recalls:
             )
         if config.broker_role is BrokerRole.SLAVE:
             raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, this is a slave: ask its master")
-        forbidden = not perm.is_writable(config.broker_permission)
+        forbidden = not is_writable(config.broker_permission)
         if now < config.start_accept_send_request_time_stamp or (
             forbidden and not config.allow_recall_when_broker_not_writeable
         ):

@@ -13,7 +13,6 @@ import asyncio
 import logging
 from array import array
 from collections.abc import Callable
-from struct import Struct
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.delay.detour import HOPELESS, MAX_DIGITS, delivery_of, read_record, real_place
@@ -26,6 +25,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property, append_properties, decode_properties, encode_properties
+from pyromq.protocol.records.queueentry import ENTRY
 from pyromq.protocol.records.record import RecordSummary
 from pyromq.protocol.records.tags import java_hash
 from pyromq.remoting.connection import Connection
@@ -51,8 +51,6 @@ RETRY = 0.1
 IDLE_SAVE_MS = 30_000
 NEVER_ENTERED = 2**63 - 1
 """Stands for the time of entering in a message that was due before it could be."""
-
-_ENTRY = Struct(">qiq")
 
 
 class Rate:
@@ -312,7 +310,7 @@ class TimerDelivery:
             log.warning("the timer goes on at %d: there is nothing at %d", queue.min_offset, self.queue_offset)
             self.queue_offset = queue.min_offset
         count = min(BATCH, max(1, self._followed_end() - self.queue_offset)) if self._follows else BATCH
-        for physical_offset, size, _ in _ENTRY.iter_unpack(queue.entries(self.queue_offset, count)):
+        for physical_offset, size, _ in ENTRY.iter_unpack(queue.entries(self.queue_offset, count)):
             try:
                 entered = self._enter(physical_offset, size, current)
             except (DiskFullError, OSError) as error:

@@ -17,11 +17,12 @@ from pyromq.broker.refusals import answer
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.topics import Topics
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode_head
 from pyromq.protocol.handles.pop import ORDERED_QUEUE, encode_offsets, encode_starts
 from pyromq.protocol.headers.pop import PopMessageHeader, PopMessageResponseHeader
+from pyromq.protocol.routes import is_readable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
@@ -40,7 +41,7 @@ def check_readable(config: BrokerConfig) -> None:
             ResponseCode.SYSTEM_BUSY,
             "[REJECTREQUEST]system busy, start flow control for a while: this is a slave, pop from its master",
         )
-    if not perm.is_readable(config.broker_permission):
+    if not is_readable(config.broker_permission):
         raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{config.broker_name}] popping message is forbidden")
 
 
@@ -49,7 +50,7 @@ def check_queue(topics: Topics, name: str, queue_id: int, *, code: ResponseCode)
     topic = topics.get(name)
     if topic is None:
         raise topic_not_exist(name)
-    if not perm.is_readable(topic.perm):
+    if not is_readable(topic.perm):
         raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{name}] popping message is forbidden")
     if queue_id >= topic.read_queue_nums:
         raise Refused(code, f"queueId[{queue_id}] is illegal, topic:[{name}] has {topic.read_queue_nums} read queues")

@@ -18,7 +18,7 @@ from pyromq.broker.refusals import answer as refused
 from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -31,6 +31,7 @@ from pyromq.protocol.headers.sendreply import SendReplies
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.routes import is_writable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.remoting.handler import Deferred, Grouped
@@ -263,7 +264,7 @@ class Sender:
             topic = self._create(header, party_of(config, request, connection))
         if header.topic in names.FORBIDDEN_TOPICS:
             names.check_sendable(header.topic)
-        if topic.order and not perm.is_writable(config.broker_permission):
+        if topic.order and not is_writable(config.broker_permission):
             raise Refused(ResponseCode.NO_PERMISSION, f"the broker[{config.broker_name}] sending message is forbidden")
         if header.queue_id >= max(topic.read_queue_nums, topic.write_queue_nums):
             raise Refused(

@@ -16,10 +16,11 @@ from pyromq.broker.tables.newnames import NewNames
 from pyromq.broker.tables.savedtable import SAVED, Save, SavedTable
 from pyromq.broker.tables.tablefile import TableFile
 from pyromq.configfile import read_config
-from pyromq.protocol import names, perm
+from pyromq.protocol import names
 from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
 from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.routes import INHERIT, READ_WRITE, is_inherited
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +35,17 @@ _TABLE = "topicConfigTable"
 def system_topics(config: BrokerConfig, *, delay_levels: int = DELAY_QUEUES) -> dict[str, TopicConfig]:
     """The topics that every broker owns from its first start."""
     cluster, broker = config.broker_cluster_name, config.broker_name
-    full = perm.READ_WRITE | perm.INHERIT
+    full = READ_WRITE | INHERIT
     topics = [
         _topic(names.SELF_TEST_TOPIC, 1),
         _topic(names.BENCHMARK_TOPIC, BENCHMARK_QUEUES),
-        _topic(cluster, 16, full if config.cluster_topic_enable else perm.INHERIT),
-        _topic(broker, 1, full if config.broker_topic_enable else perm.INHERIT),
+        _topic(cluster, 16, full if config.cluster_topic_enable else INHERIT),
+        _topic(broker, 1, full if config.broker_topic_enable else INHERIT),
         _topic(names.OFFSET_MOVED_TOPIC, 1),
         _topic(names.SCHEDULE_TOPIC, max(DELAY_QUEUES, delay_levels)),
         _topic(names.reply_topic(cluster), 1),
         _topic(names.revive_topic(cluster), config.revive_queue_num),
-        _topic(f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, perm.INHERIT),
+        _topic(f"{names.SYSTEM_TOPIC_PREFIX}SYNC_BROKER_MEMBER_{broker}", 1, INHERIT),
         _topic(names.TRANS_HALF_TOPIC, 1),
         _topic(names.TRANS_OP_HALF_TOPIC, 1),
         _topic(names.TIMER_TOPIC, 1),
@@ -130,7 +131,7 @@ class Topics:
         model = self._table.get(template)
         if model is None:
             return None
-        inherited = perm.is_inherited(model.perm)
+        inherited = is_inherited(model.perm)
         if template == names.DEFAULT_TOPIC and not self._config.auto_create_topic_enable:
             inherited = False
         count = max(0, min(queues, model.write_queue_nums))
@@ -140,14 +141,14 @@ class Topics:
             topic_name=topic,
             read_queue_nums=count,
             write_queue_nums=count,
-            perm=model.perm & ~perm.INHERIT,
+            perm=model.perm & ~INHERIT,
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=UNIT_FLAG if unit else 0,
         )
         return self._make(created, party)
 
     def ensure(
-        self, topic: str, queues: int, *, permission: int = perm.READ_WRITE, unit: bool = False, party: str = ""
+        self, topic: str, queues: int, *, permission: int = READ_WRITE, unit: bool = False, party: str = ""
     ) -> TopicConfig:
         """The topic, made with this many queues when it is missing: retry, dead-letter and other inner topics.
 
@@ -169,7 +170,7 @@ class Topics:
             return self.saved.pending(_TABLE, topic) or SAVED
         if self.saved.size(_TABLE) >= self._config.max_topics:
             return None
-        made = _topic(topic, max(queues, self._config.default_topic_queue_nums), perm.READ_WRITE)
+        made = _topic(topic, max(queues, self._config.default_topic_queue_nums), READ_WRITE)
         self.assumed = True
         return self.saved.stage({_TABLE: {topic: made}}, same_version=True)
 
@@ -230,5 +231,5 @@ class Topics:
         self.assumed = False
 
 
-def _topic(name: str, queues: int, permission: int = perm.READ_WRITE) -> TopicConfig:
+def _topic(name: str, queues: int, permission: int = READ_WRITE) -> TopicConfig:
     return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=permission)

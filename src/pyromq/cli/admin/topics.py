@@ -11,11 +11,11 @@ from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, OnOff, Topic, one_of, read_list
 from pyromq.cli.output import Document, Lines, Moment, Output, Record, Rows
 from pyromq.client.errors import ClientError
+from pyromq.protocol.routes import READ_WRITE
 
 commands = Subject("Topics")
 
 Perm = Annotated[int, typer.Option("--perm", "-p", min=0, max=7, help="Permission: 2 write, 4 read, 6 both.")]
-READ_WRITE = 6
 
 
 class OrderMethod(StrEnum):

@@ -4,7 +4,6 @@ from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullStatus
 from pyromq.client.consumer.subscription import build_subscription
 from pyromq.client.errors import ClientError
-from pyromq.client.instance.routes import subscribe_queues
 from pyromq.client.queries import Queries
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.stats import ConsumeQueuePage
@@ -13,6 +12,7 @@ from pyromq.protocol.handles.ids import parse_offset_message_id
 from pyromq.protocol.headers.admin import QueryConsumeQueueHeader, ResumeCheckHalfMessageHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import TOOLS_CONSUMER_GROUP
+from pyromq.protocol.routes import subscribe_queues
 
 PAGE = 32
 FOREVER = 2**63 - 1

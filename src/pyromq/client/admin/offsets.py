@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.errors import BrokerError
-from pyromq.client.instance.routes import subscribe_queues
 from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
 from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -28,6 +27,7 @@ from pyromq.protocol.headers.consume import (
     UpdateConsumerOffsetHeader,
 )
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.routes import subscribe_queues
 
 END = -1
 """As a time: the end of each queue."""

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.instance.routes import MASTER_ID
 from pyromq.client.producer.sends import transport_error
 from pyromq.client.state import Client
 from pyromq.protocol.bodies.base import Body
@@ -21,6 +20,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.base import Header
+from pyromq.protocol.routes import MASTER_ID
 from pyromq.remoting.errors import RemotingError
 
 T = TypeVar("T")

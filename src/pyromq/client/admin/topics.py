@@ -29,10 +29,10 @@ from pyromq.protocol.headers.namesrv import (
     GetTopicsByClusterHeader,
 )
 from pyromq.protocol.names import DEFAULT_TOPIC, check_topic
+from pyromq.protocol.routes import READ_WRITE
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 DEFAULT_QUEUES = 8
-READ_WRITE = 6
 UNIT = 1
 UNIT_SUBSCRIBED = 2
 MAX_PAGES = 10_000

@@ -2,7 +2,6 @@
 
 from pyromq.client.admin.reach import Reaching, Target, as_client_errors
 from pyromq.client.errors import BrokerError
-from pyromq.client.instance.routes import MASTER_ID
 from pyromq.protocol.bodies.auth import AclInfo, UserInfo
 from pyromq.protocol.bodies.base import decode_as
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -20,6 +19,7 @@ from pyromq.protocol.headers.auth import (
     AuthUpdateUserHeader,
 )
 from pyromq.protocol.headers.base import Header
+from pyromq.protocol.routes import MASTER_ID
 
 
 class UserMethods(Reaching):

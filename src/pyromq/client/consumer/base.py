@@ -28,7 +28,6 @@ from pyromq.client.consumer.subscription import (
 )
 from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
 from pyromq.client.instance import registry
-from pyromq.client.instance.routes import subscribe_queues
 from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.transport import Transport
 from pyromq.client.producer.sends import transport_error
@@ -42,6 +41,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import check_consumer_group, check_topic
+from pyromq.protocol.routes import subscribe_queues
 from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)

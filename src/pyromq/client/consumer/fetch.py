@@ -12,24 +12,26 @@ from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.hooks import run_hooks
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.instance.routes import MASTER_ID
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import (
+    CLASS_FILTER,
+    COMMIT_OFFSET,
+    LITE,
+    SUBSCRIPTION,
+    SUSPEND,
+    PullMessageHeader,
+    PullMessageResponseHeader,
+)
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import is_lmq
 from pyromq.protocol.properties import Property
 from pyromq.protocol.records.salvage import salvage_records
 from pyromq.protocol.release import V4_1_0_SNAPSHOT
+from pyromq.protocol.routes import MASTER_ID
 
 log = logging.getLogger(__name__)
-
-COMMIT_OFFSET = 0x1
-SUSPEND = 0x2
-SUBSCRIPTION = 0x4
-CLASS_FILTER = 0x8
-LITE = 0x10
 
 
 class PullStatus(StrEnum):

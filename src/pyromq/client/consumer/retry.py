@@ -8,7 +8,6 @@ import logging
 
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.instance.routes import LOGICAL_PREFIX
 from pyromq.client.producer.producer import Producer
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.codes import RequestCode
@@ -17,6 +16,7 @@ from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.names import pop_retry_topic, retry_topic
 from pyromq.protocol.properties import Property
+from pyromq.protocol.routes import LOGICAL_PREFIX
 from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from pyromq.client.clock import Clock, sleep, within
 from pyromq.client.errors import BrokerError, ClientError, NameServerAnswer, NoRouteError, ServiceStateError
 from pyromq.client.instance.members import ConsumerMember, ProducerMember
-from pyromq.client.instance.routes import clamp_queues, publish_info, route_changed, subscribe_queues
+from pyromq.client.instance.routes import clamp_queues, publish_info, route_changed
 from pyromq.client.instance.topology import Topology
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -20,6 +20,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from pyromq.protocol.names import DEFAULT_TOPIC, is_retry_topic
+from pyromq.protocol.routes import subscribe_queues
 from pyromq.remoting.connect.nameservers import NameServers
 from pyromq.remoting.errors import RemotingError
 

@@ -1,29 +1,18 @@
-"""From a name server's answer to queues: expansion for publishing and subscribing, comparison, default-topic clamp.
+"""What clients make of a route: where messages of a topic can go, whether a route changed, the default-topic clamp.
 
 Pure functions over `TopicRouteData`; who asks and who is told lives in `instance.py`, addresses in `topology.py`.
 """
 
 import random
-from collections import defaultdict
 from dataclasses import dataclass, field
 
 import msgspec
 
-from pyromq.protocol.bodies.route import TopicQueueMappingInfo, TopicRouteData
+from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.message import MessageQueue
-
-PERM_WRITE = 2
-PERM_READ = 4
-MASTER_ID = 0
-
-LOGICAL_PREFIX = "__syslo__"
-"""Broker names of logical queues begin with this; the real broker is looked up per queue."""
-NO_ENDPOINT = "__syslo__none__"
-GLOBAL_SCOPE = "__global__"
+from pyromq.protocol.routes import publish_queues
 
 INT_MASK = 0x7FFF_FFFF
-MAX_QUEUES = 65_536
-"""Queues of one topic on one broker that are believed; a route beyond it is damaged."""
 
 
 class RotatingIndex:
@@ -67,65 +56,8 @@ class PublishInfo:
 
 
 def publish_info(topic: str, route: TopicRouteData) -> PublishInfo:
-    """The queues that can be written: of an ordered topic as configured, of a static one logical, else by broker."""
-    info = PublishInfo(has_route=True, route=route)
-    if route.order_topic_conf:
-        info.ordered = True
-        info.queues = _ordered_queues(topic, route.order_topic_conf)
-    elif route.order_topic_conf is None and route.topic_queue_mapping_by_broker:
-        info.queues = sorted(static_endpoints(topic, route), key=lambda queue: (queue.broker_name, queue.queue_id))
-    else:
-        masters = {broker.broker_name for broker in route.broker_datas if MASTER_ID in broker.broker_addrs}
-        info.queues = [
-            MessageQueue(topic, data.broker_name, number)
-            for data in sorted(route.queue_datas, key=lambda data: data.broker_name)
-            if data.perm & PERM_WRITE and data.broker_name in masters
-            for number in range(min(data.write_queue_nums, MAX_QUEUES))
-        ]
-    return info
-
-
-def _ordered_queues(topic: str, conf: str) -> list[MessageQueue]:
-    """`broker-a:4;broker-b:2` in its own order; pieces that cannot be read are passed over."""
-    queues: list[MessageQueue] = []
-    for piece in conf.split(";"):
-        name, _, count = piece.partition(":")
-        if name and count.strip().isdigit():
-            queues.extend(MessageQueue(topic, name, number) for number in range(min(int(count), MAX_QUEUES)))
-    return queues
-
-
-def subscribe_queues(topic: str, route: TopicRouteData) -> list[MessageQueue]:
-    """The queues that can be read; brokers of which only slaves are left included."""
-    if route.topic_queue_mapping_by_broker:
-        return list(static_endpoints(topic, route))
-    return [
-        MessageQueue(topic, data.broker_name, number)
-        for data in route.queue_datas
-        if data.perm & PERM_READ
-        for number in range(min(data.read_queue_nums, MAX_QUEUES))
-    ]
-
-
-def static_endpoints(topic: str, route: TopicRouteData) -> dict[MessageQueue, str]:
-    """Logical queue to the broker that owns it now: the entry of the highest epoch; empty for other topics."""
-    scopes: dict[str, list[TopicQueueMappingInfo]] = defaultdict(list)
-    for mapping in (route.topic_queue_mapping_by_broker or {}).values():
-        scopes[mapping.scope or GLOBAL_SCOPE].append(mapping)
-    endpoints: dict[MessageQueue, str] = {}
-    for scope, mappings in scopes.items():
-        broker = logical_broker(scope)
-        owners: dict[int, str] = {}
-        for mapping in sorted(mappings, key=lambda mapping: mapping.epoch):
-            owners.update(dict.fromkeys(mapping.curr_id_map or {}, mapping.bname))
-        total = min(max(mapping.total_queues for mapping in mappings), MAX_QUEUES)
-        endpoints.update({MessageQueue(topic, broker, n): owners.get(n, NO_ENDPOINT) for n in range(total)})
-    return endpoints
-
-
-def logical_broker(scope: str) -> str:
-    """The broker name that logical queues of a scope carry."""
-    return LOGICAL_PREFIX + (scope[2:] if scope == GLOBAL_SCOPE else scope)
+    """The queues that can be written, and whether their order is configured."""
+    return PublishInfo(publish_queues(topic, route), ordered=bool(route.order_topic_conf), has_route=True, route=route)
 
 
 def route_changed(old: TopicRouteData | None, new: TopicRouteData) -> bool:

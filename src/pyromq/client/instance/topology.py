@@ -6,9 +6,9 @@ Pure tables and look-ups. A broker address lives here exactly as long as some ca
 import random
 from typing import NamedTuple
 
-from pyromq.client.instance.routes import MASTER_ID, static_endpoints
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.routes import MASTER_ID, static_endpoints
 
 MAX_ROUTES = 50_000
 

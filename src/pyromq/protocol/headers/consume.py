@@ -1,9 +1,24 @@
-"""Headers of consuming: pull, offsets, group membership."""
+"""Headers of consuming: pull with its flags, offsets, group membership."""
+
+from typing import Final
 
 from msgspec import field
 
 from pyromq.protocol.bounds import ClientId, Expression, Name
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
+
+# Bits of a pull's `sys_flag`.
+COMMIT_OFFSET: Final = 1
+"""`commit_offset` is to be stored on the way."""
+SUSPEND: Final = 2
+"""The broker may hold the request until a message arrives."""
+SUBSCRIPTION: Final = 4
+"""The request brings its own filter; else that of the last heartbeat counts."""
+CLASS_FILTER: Final = 8
+LITE: Final = 16
+
+STREAM: Final = 0
+"""The `request_type` of a pull that reads much at a time and says how many bytes it can take."""
 
 
 class PullMessageHeader(TopicHeader, kw_only=True):
@@ -25,7 +40,7 @@ class PullMessageHeader(TopicHeader, kw_only=True):
     # The wire name carries a slip of the pen that has become part of the protocol.
     proxy_forward_client_id: ClientId | None = field(default=None, name="proxyFrowardClientId")
     request_type: Int | None = field(default=None, name="ReqT")
-    """0 marks a stream: it reads much at a time and says how many bytes it can take."""
+    """STREAM or nothing."""
 
 
 class PullMessageResponseHeader(Header, kw_only=True):

@@ -48,15 +48,19 @@ def check_batch(messages: Sequence[Message]) -> None:
             raise ValidationError("all messages of a batch must agree in wait_store_ok")
 
 
+def batch_item(flag: int, body: bytes, properties: bytes) -> tuple[bytes, bytes, bytes, bytes]:
+    """One message of a batch body, in pieces to be joined. Raises struct.error for what does not fit its field."""
+    size = FIXED_SIZE + len(body) + len(properties)
+    return _HEAD.pack(size, 0, 0, flag, len(body)), body, _SHORT.pack(len(properties)), properties
+
+
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """The batch body. Raises MessageError for properties or flags that cannot be written."""
     parts: list[bytes] = []
     for message in messages:
         properties = encode_properties(message.properties)
-        body = message.body
-        size = FIXED_SIZE + len(body) + len(properties)
         try:
-            parts += (_HEAD.pack(size, 0, 0, message.flag, len(body)), body, _SHORT.pack(len(properties)), properties)
+            parts += batch_item(message.flag, message.body, properties)
         except StructError as error:
             raise MessageError(f"message {len(parts) // 4} of the batch cannot be written: {error}") from None
     return b"".join(parts)

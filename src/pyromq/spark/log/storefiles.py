@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pyromq.protocol import names
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.spark.errors import OptionError, ReadError
-from pyromq.store.config import ENTRY_SIZE
 from pyromq.store.queue.offsettime import FILLER_SIZE, Boundary, offset_by_time
 
 ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag", ">i8")])

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError
-from pyromq.client.instance.routes import MASTER_ID, static_endpoints, subscribe_queues
 from pyromq.protocol import names, namespace
 from pyromq.protocol.bodies.route import ClusterInfo, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -19,6 +18,9 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.consume import (
+    STREAM,
+    SUBSCRIPTION,
+    SUSPEND,
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     GetMinOffsetHeader,
@@ -31,6 +33,7 @@ from pyromq.protocol.headers.consume import (
     UpdateConsumerOffsetHeader,
 )
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.routes import MASTER_ID, static_endpoints, subscribe_queues
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.wire import Wire, succeeded
@@ -40,9 +43,6 @@ from pyromq.spark.task.layout import walk
 
 log = logging.getLogger(__name__)
 
-SUSPEND = 2
-STREAM = 0
-SUBSCRIPTION = 4
 SAMPLE = 32
 FIRST_PAUSE = 0.05
 LONGEST_PAUSE = 5.0

@@ -10,13 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
-from pyromq.client.consumer.fetch import SUBSCRIPTION
 from pyromq.client.errors import BrokerError
-from pyromq.client.instance.routes import PERM_WRITE
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.consume import (
+    SUBSCRIPTION,
     GetMaxOffsetHeader,
     GetMaxOffsetResponseHeader,
     PullMessageHeader,
@@ -28,6 +27,7 @@ from pyromq.protocol.headers.consume import (
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.namespace import wrap
 from pyromq.protocol.records.salvage import salvage_records
+from pyromq.protocol.routes import masters, writable_queues
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.wire import Wire, succeeded
 from pyromq.spark.sink.base import SinkError
@@ -36,7 +36,6 @@ TIMEOUT = 10.0
 PATIENCE = 30.0
 PAUSE = 0.01
 SCAN_MESSAGES = 1024
-MASTER = 0
 
 _NOTHING = frozenset({ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_OFFSET_MOVED, ResponseCode.PULL_RETRY_IMMEDIATELY})
 
@@ -71,18 +70,10 @@ def find_target(wire: Wire, topic: str) -> Target:
     route = wire.route(name)
     if route is None:
         raise RouteError(f"topic {name} does not exist; create it, with as many queues as writers should have room")
-    masters = {
-        each.broker_name: each.broker_addrs[MASTER] for each in route.broker_datas if MASTER in each.broker_addrs
-    }
-    queues = [
-        MessageQueue(name, data.broker_name, number)
-        for data in route.queue_datas
-        if data.perm & PERM_WRITE and data.broker_name in masters
-        for number in range(data.write_queue_nums)
-    ]
+    queues = writable_queues(name, route)
     if not queues:
         raise RouteError(f"no broker takes messages for topic {name} at present: no master, or no permission to write")
-    return Target(name, sorted(queues), masters)
+    return Target(name, sorted(queues), masters(route.broker_datas))
 
 
 def max_offsets(wire: Wire, target: Target, queues: Iterable[MessageQueue] | None = None) -> dict[MessageQueue, int]:

@@ -8,7 +8,6 @@ messages are stored, so that a sink that must not repeat does not; one that may 
 import time
 from collections import Counter, deque
 from collections.abc import Callable
-from struct import Struct
 from typing import NamedTuple
 
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -20,7 +19,7 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_TOPIC
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records import sysflag
-from pyromq.protocol.records.batch import FIXED_SIZE
+from pyromq.protocol.records.batch import batch_item
 from pyromq.protocol.records.compression import compress
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.net.patience import pause_after
@@ -32,8 +31,6 @@ from pyromq.spark.sink.rows import Outgoing
 
 DEFAULT_QUEUES = 4
 
-_HEAD = Struct(">5i")
-_SHORT = Struct(">h")
 
 STORED = frozenset(
     {
@@ -158,9 +155,7 @@ class FrameSender:
     def _item(self, message: Outgoing, sequence: str) -> _Item:
         body = message.body if self._compression is None else compress(message.body, self._compression)
         properties = encode_properties(message.properties)
-        size = FIXED_SIZE + len(body) + len(properties)
-        head = _HEAD.pack(size, 0, 0, message.flag, len(body))
-        return _Item(sequence, b"".join((head, body, _SHORT.pack(len(properties)), properties)))
+        return _Item(sequence, b"".join(batch_item(message.flag, body, properties)))
 
     def _dispatch(self, frame: _Frame) -> None:
         if not frame.number:

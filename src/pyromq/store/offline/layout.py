@@ -5,7 +5,8 @@ import itertools
 import os
 from pathlib import Path
 
-from pyromq.store.config import ENTRY_SIZE, StoreConfig
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
+from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreFormatError
 
 _MAX_ASKED = 100  # queue files

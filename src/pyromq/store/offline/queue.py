@@ -1,7 +1,6 @@
 """Consume queues against the log: each record must be in its queue, and each entry must lead to its record."""
 
 import os
-import struct
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +9,9 @@ from typing import TYPE_CHECKING
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property
 from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.protocol.records.tags import tags_code
-from pyromq.store.config import ENTRY_SIZE, StoreConfig
+from pyromq.store.config import StoreConfig
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
 from pyromq.store.log.walk import LogRecord, Walker
@@ -21,7 +21,6 @@ from pyromq.store.queue.offsettime import FILLER_SIZE
 if TYPE_CHECKING:
     from pyromq.store.offline.check import Findings, Progress
 
-_ENTRY = struct.Struct(">qiq")
 _MAX_OPEN = 256
 _MAX_TOLD = 1 << 16
 _QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
@@ -135,7 +134,7 @@ class QueueCheck:
                 continue
             data = path.read_bytes().rstrip(b"\0")
             data += bytes(-len(data) % ENTRY_SIZE)
-            for number, entry in enumerate(_ENTRY.iter_unpack(data), int(path.name) // ENTRY_SIZE):
+            for number, entry in enumerate(ENTRY.iter_unpack(data), int(path.name) // ENTRY_SIZE):
                 if entry[1] != FILLER_SIZE and entry[0] >= begin:
                     yield number, entry
 
@@ -153,7 +152,7 @@ class QueueCheck:
         path = self._root / topic / str(queue_id) / file_name(position - position % self._size)
         fd = self._descriptor(path)
         data = os.pread(fd, ENTRY_SIZE, position % self._size) if fd >= 0 <= position else b""
-        return _ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
+        return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
 
     def _descriptor(self, path: Path) -> int:
         """For reading, and not through a mapping, since the end of a queue is a hole; -1 for no such file."""

@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from pyromq.store.config import ENTRY_SIZE
+from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.queue.files import Descriptors, QueueFiles, sync_files
 from pyromq.store.queue.offsettime import FILLER_SIZE
@@ -20,10 +20,9 @@ log = logging.getLogger(__name__)
 Entry = tuple[int, int, int]
 """Physical offset and size of the record, tag code."""
 
-_ENTRY = struct.Struct(">qiq")
-_pack = _ENTRY.pack
+_pack = ENTRY.pack
 _PLACE = struct.Struct(">qi8x")
-FILLER = _ENTRY.pack(0, FILLER_SIZE, 0)
+FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 _MAX_TAIL = 256 * ENTRY_SIZE  # bytes kept in memory; half of them after they were written
 _CHUNK = 1024  # entries read at a time when searching
 _MAX_OFFSET = (1 << 63) // ENTRY_SIZE
@@ -131,7 +130,7 @@ class ConsumeQueue:
     def entry(self, index: int) -> Entry | None:
         """One entry; None outside of the queue."""
         data = self.entries(index, 1)
-        return _ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
+        return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
 
     def next_file(self, offset: int) -> int:
         """The first offset of the file after the one that holds `offset`."""

@@ -17,8 +17,9 @@ import msgspec
 
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_lmq
+from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.protocol.records.record import decode_records
-from pyromq.store.config import ENTRY_SIZE, BrokerRole, StoreConfig
+from pyromq.store.config import BrokerRole, StoreConfig
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage, Stretch
 from pyromq.store.log.plainrecord import MIN_SIZE, are_plain
@@ -27,7 +28,6 @@ from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.offsettime import FILLER_SIZE
 from pyromq.store.queue.table import ConsumeQueues
 
-_ENTRY = struct.Struct(">qiq")
 _PLACE = struct.Struct(">qi8x")
 MAX_BYTES = 128 << 20
 MIN_BYTES = 100
@@ -178,7 +178,7 @@ class Reader:
         queue = self._queues.get(topic, queue_id)
         if queue is None or not queue.min_offset <= queue_offset < queue.max_offset:
             return False
-        physical, _, _ = _ENTRY.unpack(queue.entries(queue_offset, 1))
+        physical, _, _ = ENTRY.unpack(queue.entries(queue_offset, 1))
         return bool(self._log.max_offset - physical <= self._resident)
 
     def _corrected(self, asked: int, correct: int) -> int:
@@ -208,7 +208,7 @@ class Reader:
         sizes: list[int] = []
         run_begin = run_end = last = -1  # records that follow each other in the log become one slice
         examined = offset
-        for physical, record_size, code in _ENTRY.iter_unpack(entries):
+        for physical, record_size, code in ENTRY.iter_unpack(entries):
             byte_limit, count_limit = far if log_end - physical > self._resident else near
             if count and (count >= max_count or count >= count_limit or size + record_size > byte_limit):
                 break

@@ -1,12 +1,12 @@
 """Pulls of brokers that know less than others."""
 
 from pyromq.client.config import ClientConfig
-from pyromq.client.consumer.fetch import LITE, Fetcher, PullRequest, PullStatus
+from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullStatus
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import LITE, PullMessageHeader, PullMessageResponseHeader
 from pyromq.protocol.message import MessageQueue
 from tests.unit.client.fakes import FakeCluster, asyncio_test
 

@@ -4,23 +4,21 @@ import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyromq.broker.config import BrokerConfig
 from pyromq.errors import PyroMQError
-from pyromq.protocol import perm
-from pyromq.protocol.bodies.route import ClusterInfo, TopicRouteData
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
-from pyromq.protocol.headers.base import Header
-from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.requests import Request, cluster_info, topic_route
+from pyromq.protocol.routes import MASTER_ID, is_writable, masters
 from pyromq.remoting.client import Client
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 CALL_TIMEOUT = 3.0
 MAX_AGE_MS = 5_000
 MAX_TOPICS = 1_000
-MASTER_ID = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +63,31 @@ class OtherMasters:
         return []
 
     async def _having(self, namesrv: str, topic: str) -> list[OtherMaster]:
-        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
-        answer = await self._ask(namesrv, RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-        if answer.code != ResponseCode.SUCCESS:
+        route = await self._ask(namesrv, topic_route(topic))
+        if route is None:
             return []
-        route = TopicRouteData.decode(answer.body)
-        masters = {each.broker_name: each.broker_addrs.get(MASTER_ID) for each in route.broker_datas}
+        known = masters(route.broker_datas)
         # A slave that acts for its master is shown as one, too, but its queues are not writable.
         return [
             OtherMaster(address, max(1, queues.write_queue_nums))
             for queues in route.queue_datas
             if queues.broker_name != self._config.broker_name
-            and perm.is_writable(queues.perm)
-            and (address := masters.get(queues.broker_name))
+            and is_writable(queues.perm)
+            and (address := known.get(queues.broker_name))
         ]
 
     async def _any(self, namesrv: str) -> list[OtherMaster]:
-        answer = await self._ask(namesrv, RequestCode.GET_BROKER_CLUSTER_INFO)
-        if answer.code != ResponseCode.SUCCESS:
+        info = await self._ask(namesrv, cluster_info())
+        if info is None:
             return []
         return [
             OtherMaster(address, 1)
-            for each in ClusterInfo.decode(answer.body).broker_addr_table.values()
+            for each in info.broker_addr_table.values()
             if each.broker_name != self._config.broker_name
             and each.cluster == self._config.broker_cluster_name
             and (address := each.broker_addrs.get(MASTER_ID))
         ]
 
-    async def _ask(self, address: str, code: RequestCode, header: Header | None = None) -> Command:
-        return await self._client.call(address, Command.request(code, header), CALL_TIMEOUT)
+    async def _ask(self, address: str, request: Request[T]) -> T | None:
+        answer = await self._client.call(address, request.command, CALL_TIMEOUT)
+        return request.read(answer) if request.is_answer(answer) else None

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, TypeVar
 
-from pyromq.broker.cluster.members import MASTER_ID, Members
+from pyromq.broker.cluster.members import Members
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.base import Body
@@ -17,6 +17,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, respo
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.replication import ExchangeBrokerHaInfoHeader
+from pyromq.protocol.routes import MASTER_ID
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 if TYPE_CHECKING:

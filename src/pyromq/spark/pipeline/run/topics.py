@@ -3,12 +3,12 @@
 import time
 from collections.abc import Callable
 
-from pyromq.client.instance.routes import MASTER_ID
 from pyromq.protocol.bodies.route import ClusterInfo
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
 from pyromq.protocol.names import DEFAULT_TOPIC
+from pyromq.protocol.routes import READ_WRITE, masters
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.target import TIMEOUT, wire_name
 from pyromq.spark.net.wire import Wire, succeeded
@@ -16,7 +16,6 @@ from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import Definition, TopicTarget
 from pyromq.spark.pipeline.definition.plan import connection
 
-READ_WRITE = 6
 PATIENCE = 30.0
 PAUSE = 0.05
 
@@ -40,12 +39,8 @@ def ensure_topics(definition: Definition, *, sleep: Callable[[float], None] = ti
 def _create(wire: Wire, topic: str, queues: int) -> None:
     command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
     info = ClusterInfo.decode(succeeded(wire.ask_name_servers(command, TIMEOUT), "cluster info").body)
-    masters = {
-        name: data.broker_addrs[MASTER_ID]
-        for name, data in info.broker_addr_table.items()
-        if MASTER_ID in data.broker_addrs
-    }
-    if not masters:
+    known = masters(info.broker_addr_table.values())
+    if not known:
         raise RouteError(f"topic {topic} cannot be created: no broker is registered at the name servers")
     header = UpdateAndCreateTopicHeader(
         topic=topic,
@@ -57,7 +52,7 @@ def _create(wire: Wire, topic: str, queues: int) -> None:
         topic_sys_flag=0,
         order=False,
     )
-    for name, address in masters.items():
+    for name, address in known.items():
         answer = wire.call(address, Command.request(RequestCode.UPDATE_AND_CREATE_TOPIC, header), TIMEOUT)
         succeeded(answer, f"creating topic {topic}", broker=name)
 

@@ -58,7 +58,7 @@ class Durability:
     async def reached(self, offset: int) -> bool:
         """Wait until everything in the log below an offset is on disk; False if it takes too long."""
         deadline = time.monotonic() + _LONGEST_WAIT
-        while self._store.flushed_offset < offset:
+        while self._store.progress.flushed < offset:
             if time.monotonic() > deadline:
                 return False
             await asyncio.sleep(_LOOK_AGAIN)

@@ -37,6 +37,7 @@ from pyromq.store.log.flush import Flusher, Post
 from pyromq.store.log.mappedfile import Bytes
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.walk import Walker
+from pyromq.store.progress import Progress
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
@@ -114,6 +115,7 @@ class MessageStore:
             self.damage,
         )
         self._lock = StoreLock(config.lock_path)
+        self.progress = Progress(self.commit_log, self._flusher, self._dispatcher, sync_flush=config.sync_flush)
         self.put = self._appender.put
         self.put_batch = self._appender.put_batch
         self.put_many = self._appender.put_many
@@ -334,13 +336,6 @@ class MessageStore:
 
     # -- queues --
 
-    def topics(self) -> list[str]:
-        """Topics that have a queue, sorted."""
-        return sorted(self.queues.topics())
-
-    def queue_ids(self, topic: str) -> list[int]:
-        return self.queues.queue_ids(topic)
-
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Offset of the oldest message kept in a queue; 0 for a queue that does not exist."""
         queue = self.queues.get(topic, queue_id)
@@ -367,31 +362,10 @@ class MessageStore:
     def delete_unused_topics(self, keep: Iterable[str]) -> list[str]:
         """Delete the queues of all topics that are neither in `keep` nor the system's own; returns their names."""
         kept = set(keep)
-        unused = [topic for topic in self.topics() if topic not in kept and not is_system_topic(topic)]
+        unused = [topic for topic in self.queues.topics() if topic not in kept and not is_system_topic(topic)]
         for topic in unused:
             self.delete_topic(topic)
         return unused
-
-    def delete_expired_queues(self) -> int:
-        """Delete queues, not of system topics, all of whose messages left the log; returns how many.
-
-        Their numbering begins at 0 again, while consumers may have stored higher offsets.
-        """
-        self._check_open()
-        begin = self.commit_log.min_offset
-        expired = [
-            queue
-            for queue in self.queues
-            if not is_system_topic(queue.topic)
-            and 0 <= queue.max_physical_offset <= begin
-            and self._appender.next_offset(queue.topic, queue.queue_id) == queue.max_offset
-        ]
-        for queue in expired:
-            self._appender.forget(queue.topic)
-            self.queues.delete(queue.topic, queue.queue_id)
-        if expired:
-            self._upkeep.save_soon()
-        return len(expired)
 
     # -- the log --
 
@@ -404,41 +378,6 @@ class MessageStore:
         return self.commit_log.max_offset
 
     @property
-    def flushed_offset(self) -> int:
-        """Everything below is on disk."""
-        return self._flusher.synced
-
-    @property
-    def confirm_offset(self) -> int:
-        """Everything below may be seen by readers and sent to slaves."""
-        return self._flusher.synced if self.config.sync_flush else self.commit_log.max_offset
-
-    @property
-    def seen_offset(self) -> int:
-        """On a slave: everything below is as safe as its flush type has it, and was offered to queues and listeners."""
-        return self._flusher.flushed if self.config.sync_flush else self.commit_log.max_offset
-
-    @property
-    def dispatched_offset(self) -> int:
-        """Everything below is in queues and index."""
-        return self._dispatcher.position
-
-    @property
-    def waiting(self) -> int:
-        """Messages that are in the log but not on disk, and that nobody may see before they are."""
-        return self._dispatcher.backlog
-
-    @property
-    def dispatch_behind(self) -> int:
-        """Bytes of the log that are not in queues and index yet."""
-        return self.commit_log.max_offset - self._dispatcher.position
-
-    @property
-    def last_store_timestamp(self) -> int:
-        """Store time of the newest record; 0 without any."""
-        return self._dispatcher.last_timestamp
-
-    @property
     def role(self) -> BrokerRole:
         """May be changed while the store is open; a slave takes raw bytes only."""
         return self._appender.role
@@ -449,8 +388,8 @@ class MessageStore:
         self._appender.forget()
 
     def read_raw(self, offset: int, max_bytes: int) -> memoryview | None:
-        """Bytes of the log for a slave, within one file and below `confirm_offset`; None if there are none."""
-        left = self.confirm_offset - offset
+        """Bytes of the log for a slave, within one file, of what readers may see; None if there are none."""
+        left = self.progress.confirmed - offset
         return self.commit_log.read_raw(offset, min(max_bytes, left)) if left > 0 else None
 
     def append_raw(self, offset: int, data: Bytes) -> None:
@@ -502,7 +441,7 @@ class MessageStore:
 
     def _follow(self) -> None:
         """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""
-        end = self.seen_offset
+        end = self.progress.seen
         start = max(self._dispatcher.position, self.commit_log.min_offset)
         files = self.commit_log.files
         walker = Walker(files, start, verify_crc=False, end=end, damage=self.damage, growing=True)

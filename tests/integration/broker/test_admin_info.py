@@ -227,7 +227,7 @@ async def test_cleaning_leaves_what_is_in_use(tmp_path: Path, code: int) -> None
         assert (await peer.call(code)).code == ResponseCode.SUCCESS
         assert [message.body for message in await peer.messages("orders")] == [b"kept"]
         gone = code == RequestCode.CLEAN_UNUSED_TOPIC
-        assert ("forgotten" in broker.store.topics()) is not gone
+        assert ("forgotten" in broker.store.queues.topics()) is not gone
 
 
 async def test_offsets_and_times_of_a_queue(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ async def test_messages_that_wait_for_the_disk(tmp_path: Path) -> None:
         await peer.stored("orders")
         with broker.store._flusher.hold:
             waiting = [asyncio.create_task(peer.send("orders")) for _ in range(3)]
-            await until(lambda: broker.store.waiting == 3)
+            await until(lambda: broker.store.progress.waiting == 3)
             answer = await peer.send("orders")
             assert answer.code == ResponseCode.SYSTEM_BUSY, answer.remark
             assert "maxFlushWaiters" in str(answer.remark)

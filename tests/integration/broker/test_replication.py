@@ -80,7 +80,9 @@ async def slave_of(path: Path, namesrv: str, number: int = 1, **settings: str) -
 
 
 async def caught_up(master: Broker, slave: Broker) -> None:
-    await until(lambda: slave.store.confirm_offset == slave.store.dispatched_offset == master.store.max_physical_offset)
+    await until(
+        lambda: slave.store.progress.confirmed == slave.store.progress.dispatched == master.store.max_physical_offset
+    )
 
 
 async def in_sync(master: Broker, count: int = 1) -> None:

@@ -85,7 +85,9 @@ async def group(path: Path) -> AsyncIterator[Group]:
 
 
 async def caught_up(master: Broker, slave: Broker) -> None:
-    await until(lambda: slave.store.confirm_offset == slave.store.dispatched_offset == master.store.max_physical_offset)
+    await until(
+        lambda: slave.store.progress.confirmed == slave.store.progress.dispatched == master.store.max_physical_offset
+    )
 
 
 async def known(slave: Broker, *topics: str) -> None:

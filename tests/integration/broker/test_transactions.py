@@ -47,7 +47,7 @@ async def producing(broker: Broker, listener: Listener) -> AsyncIterator[Transac
 
 async def seen(broker: Broker, peer: Peer, topic: str = "orders") -> list[bytes]:
     """Bodies of everything in the topic."""
-    found = [await peer.messages(topic, queue=queue) for queue in broker.store.queue_ids(topic)]
+    found = [await peer.messages(topic, queue=queue) for queue in broker.store.queues.queue_ids(topic)]
     return sorted(message.body for messages in found for message in messages)
 
 

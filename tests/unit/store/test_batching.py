@@ -94,7 +94,14 @@ def outcome(
         results = [put(store, batch) for batch in batches]
         store.flush()
         heard = [(*[getattr(each, name) for name in Dispatch.__struct_fields__[:-1]],) for each in arrivals]
-        facts = results, heard, store.stats.put_count, store.stats.put_bytes, store.dispatched_offset, store.waiting
+        facts = (
+            results,
+            heard,
+            store.stats.put_count,
+            store.stats.put_bytes,
+            store.progress.dispatched,
+            store.progress.waiting,
+        )
         store.close()
         files = {
             str(path.relative_to(folder)): path.read_bytes()
@@ -160,7 +167,7 @@ def check_all_there(store: MessageStore, heard: list[int], count: int) -> None:
     assert heard == list(range(count))
     assert bodies(store) == [b"%d" % n for n in range(count)]
     assert hits(store, range(count)) == [1] * count
-    assert store.waiting == store.dispatch_behind == 0
+    assert store.progress.waiting == store.progress.behind == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
@@ -173,7 +180,7 @@ def test_a_full_disk_delays_a_batch_and_gives_it_once(
     full = Full(monkeypatch, limit=limit)
     assert store.put_batch(batch(1, 2, 3)).status is PutStatus.PUT_OK
     assert heard == list(range(limit))
-    assert store.waiting == 4 - limit
+    assert store.progress.waiting == 4 - limit
     assert store.put_batch(batch(4)).status is PutStatus.SERVICE_NOT_AVAILABLE
     full.now = False
     store.tick()
@@ -192,13 +199,13 @@ def test_batches_and_messages_wait_for_the_disk_in_turn(
         store.put_batch(batch(0, 1))
         put(store, body=b"2", properties={"KEYS": "k2"})
         store.put_batch(batch(3, 4, 5))
-        assert store.waiting == 6
+        assert store.progress.waiting == 6
         assert heard == []
         assert bodies(store) == []
         assert store.max_offset("orders", 0, committed=False) == 6
     store.flush()
     assert heard == list(range(limit))
-    assert store.waiting == 6 - limit
+    assert store.progress.waiting == 6 - limit
     full.now = False
     store.tick()
     check_all_there(store, heard, 6)
@@ -212,7 +219,7 @@ def test_an_index_that_cannot_be_written_gets_each_key_once(tmp_path: Path, monk
     full = Full(monkeypatch, index=True)
     store.put_batch(batch(256, 257, 258))
     assert heard == list(range(256))
-    assert store.waiting == 3
+    assert store.progress.waiting == 3
     full.now = False
     store.tick()
     check_all_there(store, heard, 259)
@@ -237,7 +244,7 @@ def test_a_log_that_is_cut_within_a_batch_leaves_its_beginning(tmp_path: Path) -
     with store._flusher.hold:
         result = store.put_batch(batch(0, 1, 2))
         store._dispatcher.forget(result.offsets[2])
-        assert store.waiting == 2
+        assert store.progress.waiting == 2
     store.flush()
     assert heard == [0, 1]
     assert store.max_offset("orders", 0) == 2

@@ -55,13 +55,13 @@ def test_message_is_seen_only_after_it_is_on_disk(tmp_path: Path) -> None:
         assert store.get("orders", 0, 0, 1).status is GetStatus.NO_MESSAGE_IN_QUEUE
         assert store.max_offset("orders", 0) == 0
         assert store.max_offset("orders", 0, committed=False) == 1
-        assert (store.dispatch_behind, store.confirm_offset) == (result.size, 0)
+        assert (store.progress.behind, store.progress.confirmed) == (result.size, 0)
         assert not arrivals
     assert store.wait_durable(result).status is PutStatus.PUT_OK
-    assert store.flushed_offset == result.end
+    assert store.progress.flushed == result.end
     assert bodies(store) == [b"hello"]
     assert [(a.topic, a.queue_id, a.queue_offset, a.properties) for a in arrivals] == [("orders", 0, 0, {"TAGS": "t"})]
-    assert store.dispatch_behind == 0
+    assert store.progress.behind == 0
     store.close()
 
 
@@ -171,7 +171,7 @@ def test_disk_that_fails_stops_the_store(tmp_path: Path, monkeypatch: pytest.Mon
     assert store.flags.has(Flag.NOT_WRITEABLE)
     assert store.put(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
     assert bodies(store) == [b"hello"], "what was not synced is not shown"
-    assert store.flushed_offset == kept.end
+    assert store.progress.flushed == kept.end
     monkeypatch.undo()
     store.close()
     assert (tmp_path / "abort").exists(), "a later success would prove nothing: the next start recovers"
@@ -202,7 +202,7 @@ def test_asynchronous_flush_by_pages_and_by_time(tmp_path: Path) -> None:
     put(store, body=b"x" * 20_000)
     assert store._flusher._due()
     store.flush()
-    assert store.flushed_offset == store.max_physical_offset
+    assert store.progress.flushed == store.max_physical_offset
     put(store)
     assert not store._flusher._due()
     clock.now += 10_000
@@ -213,7 +213,7 @@ def test_asynchronous_flush_by_pages_and_by_time(tmp_path: Path) -> None:
 def test_asynchronous_store_can_still_wait(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     result = store.put_durably(message())
-    assert store.flushed_offset >= result.end
+    assert store.progress.flushed >= result.end
     store.close()
 
 

@@ -67,7 +67,7 @@ def outcome(
         seen = [(each.topic, each.queue_id, each.queue_offset, each.properties) for each in arrivals]
         found = [bytes(record) for record in store.lookup.by_key("orders", "k1", 64, 0, 2**62).records]
         counters = store.stats.put_count, store.stats.put_bytes, store.stats.put_failed
-        facts = (results, bytes(log or b""), queues, sorted(seen, key=repr), found, counters, store.dispatched_offset)
+        facts = (results, bytes(log or b""), queues, sorted(seen, key=repr), found, counters, store.progress.dispatched)
         store.close()
         return facts
 

@@ -109,7 +109,6 @@ def test_store_times(tmp_path: Path) -> None:
     assert store.lookup.store_time("orders", 0, 1) == START + 5
     assert store.lookup.store_time("orders", 0, 2) == -1
     assert store.lookup.earliest_time("nothing") == -1
-    assert store.last_store_timestamp == START + 5
     store.close()
 
 
@@ -117,26 +116,13 @@ def test_topics_and_queues(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for topic, queue_id in (("orders", 3), ("orders", 0), ("bills", 1), ("SCHEDULE_TOPIC_XXXX", 0)):
         put(store, topic, queue_id)
-    assert store.topics() == ["SCHEDULE_TOPIC_XXXX", "bills", "orders"]
-    assert store.queue_ids("orders") == [0, 3]
+    assert store.queues.topics() == ["SCHEDULE_TOPIC_XXXX", "bills", "orders"]
+    assert store.queues.queue_ids("orders") == [0, 3]
     assert (store.min_offset("orders", 3), store.max_offset("orders", 3)) == (0, 1)
     assert (store.min_offset("x", 3), store.max_offset("x", 3), store.max_offset("x", 3, committed=False)) == (0, 0, 0)
     assert store.delete_unused_topics(["orders"]) == ["bills"]
-    assert store.topics() == ["SCHEDULE_TOPIC_XXXX", "orders"]
+    assert store.queues.topics() == ["SCHEDULE_TOPIC_XXXX", "orders"]
     assert not (tmp_path / "consumequeue" / "bills").exists()
-    store.close()
-
-
-def test_expired_queues_are_deleted(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    put(store, "old")
-    for _ in range(9):
-        put(store, body=b"x" * 900)
-    store.commit_log.files.drop_first()
-    assert store.delete_expired_queues() == 1
-    assert store.topics() == ["orders"]
-    assert put(store, "old", body=b"anew").queue_offset == 0
-    assert bodies(store, "old") == [b"anew"]
     store.close()
 
 

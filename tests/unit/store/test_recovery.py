@@ -325,7 +325,7 @@ def test_delayed_messages_keep_their_time(tmp_path: Path) -> None:
 def test_deleted_topic_begins_at_zero_and_stays_deleted(tmp_path: Path) -> None:
     store = filled(tmp_path / "a")
     assert store.delete_topic("orders") == 2
-    assert store.topics() == []
+    assert store.queues.topics() == []
     settle(store)
     store.tick()
     settle(store)  # now the manifest has been written
@@ -334,7 +334,7 @@ def test_deleted_topic_begins_at_zero_and_stays_deleted(tmp_path: Path) -> None:
     root = crash_copy(store, tmp_path / "b")
     store.close()
     again = open_store(root)
-    assert again.queue_ids("orders") == [0]
+    assert again.queues.queue_ids("orders") == [0]
     assert bodies(again) == [b"anew"]
     again.close()
 

@@ -28,7 +28,7 @@ def test_slave_has_the_same_log_and_queues(tmp_path: Path, piece: int) -> None:
         put(master, "orders", n % 3, b"%d" % n + b"x" * 300, {"KEYS": f"k{n}", "TAGS": "t"})
     ship(master, slave, piece)
     assert slave.max_physical_offset == master.max_physical_offset
-    assert slave.dispatch_behind == 0
+    assert slave.progress.behind == 0
     for queue_id in range(3):
         assert bodies(slave, "orders", queue_id) == bodies(master, "orders", queue_id)
     assert len(slave.lookup.by_key("orders", "k17", 9, 0, START + 1).records) == 1
@@ -101,7 +101,7 @@ def test_slave_with_synchronous_flush_shows_what_is_on_disk(tmp_path: Path) -> N
         ship(master, slave, 1000)
         assert slave.max_offset("orders", 0) == 0
     slave.flush()
-    assert slave.flushed_offset == result.end
+    assert slave.progress.flushed == result.end
     assert bodies(slave) == [b"hello"]
     master.close()
     slave.close()
@@ -113,7 +113,7 @@ def test_truncating_a_slave_that_went_astray(tmp_path: Path) -> None:
     store.flush()
     store.truncate(results[5].physical_offset)
     assert store.max_physical_offset == results[5].physical_offset
-    assert store.flushed_offset == results[5].physical_offset
+    assert store.progress.flushed == results[5].physical_offset
     assert [body[:1] for body in bodies(store)] == [b"0", b"1", b"2", b"3", b"4"]
     assert put(store, body=b"other", properties={"KEYS": "k"}).queue_offset == 5
     assert bodies(store)[-1] == b"other"
@@ -131,7 +131,7 @@ def test_a_slave_starts_over_at_a_later_file(tmp_path: Path, crash: bool) -> Non
     for n in range(3, 12):
         put(master, "orders", 0, b"%d" % n + b"x" * 900, {"KEYS": f"k{n}"})
     slave.discard()
-    assert (slave.max_physical_offset, slave.topics()) == (0, [])
+    assert (slave.max_physical_offset, slave.queues.topics()) == (0, [])
     assert not slave.lookup.by_key("orders", "k1", 9, 0, START + 1).records
     data = master.read_raw(8192, 1 << 20)
     assert data is not None

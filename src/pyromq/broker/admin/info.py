@@ -82,7 +82,7 @@ class BrokerAdmin:
 
     def _clean_queues(self, request: Command, _connection: Connection) -> Command:
         store = self._broker.store
-        for topic in store.topics():
+        for topic in store.queues.topics():
             ends = [queue.max_physical_offset for queue in store.queues if queue.topic == topic]
             if not self._broker.topics.is_system(topic) and max(ends) < store.min_physical_offset:
                 log.info("dropping the queues of %s: none of their messages is kept any more", topic)
@@ -167,13 +167,13 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "commitLogDirCapacity": _capacity(store.config.commit_log_dir),
         "storeDamagedRecords": len(store.damage),
         "storeDamagedPlaces": " ".join(map(_place, store.damage.stretches[:NAMED_PLACES])),
-        "dispatchBehindBytes": store.dispatch_behind,
+        "dispatchBehindBytes": store.progress.behind,
         "dispatchMaxBuffer": 0,
         "pageCacheLockTimeMills": 0,
         "earliestMessageTimeStamp": store.lookup.earliest_time(),
         "remainTransientStoreBufferNumbs": 2**31 - 1,
         "remainHowManyDataToCommit": 0,
-        "remainHowManyDataToFlush": f"{store.max_physical_offset - store.flushed_offset} B",
+        "remainHowManyDataToFlush": f"{store.max_physical_offset - store.progress.flushed} B",
         "timerReadBehind": 0,
         "timerOffsetBehind": 0,
         "timerCongestNum": 0,

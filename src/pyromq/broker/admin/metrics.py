@@ -122,7 +122,7 @@ class BrokerMetrics(Collector):
         conflicts = broker.registration.conflicts
         yield self._gauge("pyromq_name_conflicts", "Name servers that know another with its name and id.", conflicts)
         yield self._gauge(
-            "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.waiting
+            "pyromq_waiting_messages", "Messages that wait for the disk or a replica.", broker.store.progress.waiting
         )
 
         beyond = CounterMetricFamily(
@@ -279,9 +279,9 @@ class BrokerMetrics(Collector):
             (
                 "rocketmq_storage_flush_behind_bytes",
                 "Bytes of the log not on disk yet.",
-                store.max_physical_offset - store.flushed_offset,
+                store.max_physical_offset - store.progress.flushed,
             ),
-            ("rocketmq_storage_dispatch_behind_bytes", "Bytes not in queues yet.", store.dispatch_behind),
+            ("rocketmq_storage_dispatch_behind_bytes", "Bytes not in queues yet.", store.progress.behind),
             (
                 "rocketmq_storage_message_reserve_time_milliseconds",
                 "Age of the oldest message kept.",

@@ -54,7 +54,7 @@ class ReplicationAdmin:
         return request.reply(
             header=ExchangeBrokerHaInfoResponseHeader(
                 master_ha_address=identity.ha_address,
-                master_flush_offset=self._broker.store.flushed_offset,
+                master_flush_offset=self._broker.store.progress.flushed,
                 master_address=identity.address,
             )
         )

@@ -67,7 +67,7 @@ class DelayLevels:
         self._delays = delays
         self._clock = clock
         self._delivered = delivered
-        known = {*delays, *(queue_id + 1 for queue_id in store.queue_ids(names.SCHEDULE_TOPIC))}
+        known = {*delays, *(queue_id + 1 for queue_id in store.queues.queue_ids(names.SCHEDULE_TOPIC))}
         self._levels = {number: _Level(number, delays.get(number)) for number in sorted(known)}
         self._pace = Paced(self.step)
 

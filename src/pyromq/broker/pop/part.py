@@ -50,7 +50,7 @@ class PopParts:
             for _ in range(2)
         )
         log = self.log = ReviveLog(config, store, clock, broker.put_onward)
-        self.buffer = PopBuffer(config, log, offsets, lambda: store.flushed_offset, clock)
+        self.buffer = PopBuffer(config, log, offsets, lambda: store.progress.flushed, clock)
         turns = QueueTurns(config, topics, random.Random())
         queues = PopQueues(config, store, offsets, self.buffer, batches)
         self.pops = Pops(config, topics, groups, broker.filters, queues, turns, self.park, stats, clock)

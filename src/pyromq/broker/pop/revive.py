@@ -177,7 +177,7 @@ class ReviveQueue:
         if self._mark is None:
             self._mark = self._timed_until(), self._store.max_physical_offset
         until, end = self._mark
-        if self._store.dispatched_offset >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
+        if self._store.progress.dispatched >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
             self._seen_until, self._mark = until, None  # less than before when the clock was set back
 
     # -- dealing with what was read
@@ -231,7 +231,7 @@ class ReviveQueue:
 
     def _commit(self) -> None:
         """Store how far it got, as far as that is on disk."""
-        reached, flushed = self._committed, self._store.flushed_offset
+        reached, flushed = self._committed, self._store.progress.flushed
         while self._finished and self._finished[0].end <= flushed:
             reached = max(reached, self._finished.popleft().revive_offset)
         if not self._entries and not self._finished:

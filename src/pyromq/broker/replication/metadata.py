@@ -220,7 +220,7 @@ class MasterTables:
         if self._waiting is None:
             self._waiting = await self._ask_deliveries()
         found = self._waiting
-        if broker.store.confirm_offset < found.end:
+        if broker.store.progress.confirmed < found.end:
             return
         self._waiting = None
         broker.delay_offsets.replace_all(found.delays)

@@ -142,7 +142,7 @@ class _Session(asyncio.Protocol):
         end = self._store.max_physical_offset
         if end <= self._reported:
             return
-        if self._store.seen_offset >= end:
+        if self._store.progress.seen >= end:
             self._report_safe()
         elif not self._flushing:
             self._flushing = True
@@ -151,13 +151,13 @@ class _Session(asyncio.Protocol):
     def _flushed(self, on_disk: bool) -> None:
         self._flushing = False
         self._report_safe()
-        if on_disk and self._store.seen_offset < self._store.max_physical_offset:
+        if on_disk and self._store.progress.seen < self._store.max_physical_offset:
             self._acknowledge()  # more may have come meanwhile; after a failure the next tick looks again
 
     def _safe(self) -> int:
         """Up to where a master made of this store could serve everything, and no less than was reported."""
         unsaved = self._first_unsaved()
-        seen = self._store.seen_offset
+        seen = self._store.progress.seen
         return max(self._reported, seen if unsaved is None else min(seen, unsaved))
 
     def _report_safe(self) -> None:
@@ -300,7 +300,7 @@ class MasterLink:
         """
         store = self._store
         async with asyncio.timeout(FLUSH_TIMEOUT):
-            while store.seen_offset < store.max_physical_offset or self.first_unsaved() is not None:
+            while store.progress.seen < store.max_physical_offset or self.first_unsaved() is not None:
                 store.when_flushed(store.max_physical_offset, lambda _on_disk: None)
                 await asyncio.sleep(LOOK_AGAIN)
         own = store.max_physical_offset

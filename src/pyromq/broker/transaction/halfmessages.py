@@ -298,7 +298,7 @@ class HalfMessages:
 
     def move_cursors(self) -> None:
         """Store how far the queues are dealt with, once all that this rests on is on disk."""
-        if self._cursors is not None and self._store.flushed_offset >= self._cursors[2]:
+        if self._cursors is not None and self._store.progress.flushed >= self._cursors[2]:
             self._offsets.commit(GROUP, HALF, 0, self._cursors[0])
             self._offsets.commit(GROUP, OP, 0, self._cursors[1])
             self._cursors = None

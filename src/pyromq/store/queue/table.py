@@ -62,8 +62,9 @@ class ConsumeQueues:
     def queue_ids(self, topic: str) -> list[int]:
         return sorted(queue_id for name, queue_id in self._queues if name == topic)
 
-    def topics(self) -> set[str]:
-        return {topic for topic, _ in self._queues}
+    def topics(self) -> list[str]:
+        """Topics that have a queue, in order."""
+        return sorted({topic for topic, _ in self._queues})
 
     def load(self) -> None:
         """Find the queues on disk and the end of each. Sets `whole` to False when files were missing or cut.

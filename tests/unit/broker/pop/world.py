@@ -93,7 +93,7 @@ class PopWorld:
             self.offsets, self.log, lambda topic, group: topic in topics and group in groups
         )
         self.offsets.set_back = self.log.void
-        self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.flushed_offset, clock)
+        self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.progress.flushed, clock)
         pop_queues = PopQueues(config, store, self.offsets, self.buffer, self.batches)
         turns = QueueTurns(config, self.topics, random.Random(1))
         self.park, self.questions = (PopPark(clock, capacity=5, per_key=3, force_every=800) for _ in range(2))

@@ -62,7 +62,7 @@ async def _take_from(broker: "Broker", slave: str) -> TimerCheckpoint | None:
         RequestCode.EXCHANGE_BROKER_HA_INFO,
         ExchangeBrokerHaInfoHeader(
             master_ha_address=identity.ha_address,
-            master_flush_offset=store.flushed_offset,
+            master_flush_offset=store.progress.flushed,
             master_address=identity.address,
         ),
     )

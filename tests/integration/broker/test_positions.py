@@ -40,7 +40,7 @@ def run_ahead(broker: Broker) -> None:
     broker.ordered_batches.popped(TOPIC, "g", 0, [18, 19, 20], 1, 1)
     broker.ordered_batches.popped(TOPIC, "in time", 0, [7, 8], 1, 1)
     broker.delay_offsets.move(2, 9)
-    broker.timer.queue_offset = 9
+    broker.timer.queue.offset = 9
 
 
 async def test_what_is_stored_after_a_crash_is_delivered_although_positions_were_ahead(

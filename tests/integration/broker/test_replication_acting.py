@@ -212,11 +212,11 @@ async def test_delayed_and_timed_messages_go_to_another_master(tmp_path: Path) -
             due = master.clock() + 10_000
             await peer.stored("orders", b"delayed", DELAY="2")
             await peer.stored("orders", b"timed", TIMER_DELIVER_MS=str(due))
-            await until(lambda: master.timer.queue_offset == 1)
+            await until(lambda: master.timer.queue.offset == 1)
             await caught_up(master, slave)
             await known(slave, "orders")
             # The timer's state has come over: the master has saved it, and this slave has entered the same.
-            await until(lambda: slave.timer.queue_offset == 1)
+            await until(lambda: slave.timer.queue.offset == 1)
             await brokers.stop(master)
             assert slave.acting is not None
             await until(lambda: slave.acting is not None and slave.acting.working)
@@ -305,10 +305,10 @@ async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_m
             popped = [(await pop(peer, "orders", "g", invisible=12_000, count=1))[0] for _ in range(3)]
             assert [each.body for each in popped] == [b"done", b"dropped", b"done late"]
             await acked(peer, popped[0])
-            await until(lambda: master.timer.queue_offset == 4)
+            await until(lambda: master.timer.queue.offset == 4)
             await caught_up(master, slave)
             await known(slave, "orders")
-            await until(lambda: slave.timer.queue_offset == 4 and "g" in slave.groups)
+            await until(lambda: slave.timer.queue.offset == 4 and "g" in slave.groups)
             await brokers.stop(master)
         async with Peer(slave.address) as reader:
             await until(lambda: slave.way_out() is not None)

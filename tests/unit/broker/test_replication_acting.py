@@ -216,10 +216,10 @@ def test_a_timer_that_follows_delivers_nothing_and_goes_on_where_the_master_was(
     assert waiting.timer.knows_its_place
     waiting.run(begin + 10_000)
     assert waiting.bodies() == []
-    assert waiting.timer.queue_offset == 2, "no further than the master"
+    assert waiting.timer.queue.offset == 2, "no further than the master"
     waiting.timer.follow(master_at(begin + 3_000, 3))  # the master has delivered the first
     waiting.run(begin + 11_000)
-    assert waiting.timer.queue_offset == 3
+    assert waiting.timer.queue.offset == 3
     waiting.timer.lead()
     waiting.run(begin + 12_000)
     assert waiting.bodies() == [b"1", b"2"]

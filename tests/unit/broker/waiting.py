@@ -93,7 +93,7 @@ class Waiting:
     def save(self) -> None:
         """What the broker does every few seconds."""
         self.offsets.persist(self.offsets.table())
-        self.files.prepare_save(self.timer.read_time, self.timer.queue_offset, self.clock())()
+        self.files.prepare_save(self.timer.read_time, self.timer.queue.offset, self.clock())()
         if self.timer.settled:
             self.position.persist(self.store.max_physical_offset)
 

@@ -5,84 +5,42 @@ everything stored until then has been entered, so that a recall which was acknow
 slot not drained; what belongs to an earlier one when it is entered is delivered at once.
 
 On a slave the timer follows: it enters what its master has entered and drains nothing, and its master's `read_time` is
-its own. When it leads instead, it goes on from there, so that what the master delivered since comes twice, but nothing
+its own. When it leads instead, it resumes from there, so that what the master delivered since comes twice, but nothing
 is lost.
 """
 
 import asyncio
 import logging
-from array import array
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import HOPELESS, MAX_DIGITS, delivery_of, read_record, real_place
-from pyromq.broker.delay.postpone import TIMED
-from pyromq.broker.delay.timercounts import TimerCounts
+from pyromq.broker.delay.detour import HOPELESS
+from pyromq.broker.delay.dueslot import DueSlot
+from pyromq.broker.delay.timedmessage import TimedMessage
+from pyromq.broker.delay.timercounts import Rate, TimerCounts
+from pyromq.broker.delay.timerqueue import TimerQueue
 from pyromq.broker.durability import Durability
 from pyromq.broker.pace import Paced
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.errors import MessageError
-from pyromq.protocol.properties import Property, append_properties, decode_properties, encode_properties
-from pyromq.protocol.records.queueentry import ENTRY
-from pyromq.protocol.records.record import RecordSummary
-from pyromq.protocol.records.tags import java_hash
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.dispatch import Dispatch
-from pyromq.store.errors import DiskFullError, StoreError
+from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 from pyromq.store.timer.files import REACH, TimerFiles
-from pyromq.store.timer.log import DELETE, NORMAL, ROLL, TimerUnit
+from pyromq.store.timer.log import ROLL, TimerUnit
 
 log = logging.getLogger(__name__)
 
-BATCH = 32
-"""Messages a step enters or delivers at most."""
-CHAIN_BATCH = 512
-"""Units of a chain that a step follows at most."""
 SKIP_BATCH = 2_000
 """Empty slots that a step passes at most."""
-RETRY = 0.1
-"""Seconds until what the store refused is tried again."""
 IDLE_SAVE_MS = 30_000
 NEVER_ENTERED = 2**63 - 1
 """Stands for the time of entering in a message that was due before it could be."""
-
-
-class Rate:
-    """A total, and how fast it grew between the last two samples."""
-
-    def __init__(self, clock: Callable[[], int]) -> None:
-        self._clock = clock
-        self._since = clock()
-        self._before = 0
-        self.total = 0
-        self.per_second = 0.0
-
-    def sample(self) -> None:
-        now = self._clock()
-        self.per_second = (self.total - self._before) * 1000 / max(1, now - self._since)
-        self._since, self._before = now, self.total
-
-
-class _Slot:
-    """A slot that is being drained: first its chain is followed, then its recalls are read, then the rest delivered."""
-
-    __slots__ = ("missed", "next_unit", "normal", "recalled", "recalls")
-
-    def __init__(self, last: int) -> None:
-        self.next_unit = last
-        self.normal = array("q")
-        """Positions in the timer log, the last one first. Eight bytes a message, whatever the size of a slot."""
-        self.recalls = array("q")
-        self.recalled: set[str] = set()
-        """Topic and unique key, joined with a plus sign, of messages that are not to be delivered."""
-        self.missed: dict[str, str] = {}
-        """Those of them that did not turn up, with their topics."""
 
 
 class TimerDelivery:
@@ -110,26 +68,25 @@ class TimerDelivery:
         self._clock = clock
         self._delivered = delivered
         self._precision = files.precision
-        self._window = config.timer_roll_window_slot
-        self._slot: _Slot | None = None
+        self._slot: DueSlot | None = None
         self._barrier: int | None = None
         self._enter_next = False
         self._saved_at = 0
         self._saving = asyncio.Lock()
         self._entered = Rate(clock)
         self._left = Rate(clock)
+        self.queue = TimerQueue(store, files, counts, self._entered, config.timer_roll_window_slot, self._late)
         self._pace = Paced(self.step)
         check = files.checkpoint
         self.read_time = check.read_time
-        self.queue_offset = min(check.queue_offset, check.master_queue_offset)
-        self._master_offset = self.queue_offset
+        self._master_offset = self.queue.offset
         self.knows_its_place = check.counter > 0
         """On a slave: whether it ever learned how far its master was."""
         self._elsewhere = TimerCheckpoint()
         self._elsewhere_end = 0
         self.done: set[int] = set()
         """Physical offsets of messages that were delivered after the last save; see `tail`."""
-        self._began = clock(), store.max_offset(names.TIMER_TOPIC, 0)
+        self._began = clock(), self.queue.end
         self.holds: Callable[[], int | None] = lambda: None
         """The time of the oldest message that was handed over and is not safe yet; it is not saved as delivered."""
 
@@ -152,7 +109,7 @@ class TimerDelivery:
         except StoreError as error:
             log.warning("what was delivered since the last save will be delivered again: %s", error)
             return
-        self._files.prepare_save(self._safe_time(), self.queue_offset, self._clock())()
+        self._files.prepare_save(self._safe_time(), self.queue.offset, self._clock())()
         if self.counts.changed:
             self.counts.persist(self.counts.table())
 
@@ -166,12 +123,12 @@ class TimerDelivery:
 
     async def _save(self) -> None:
         files, now = self._files, self._clock()
-        idle = not files.wheel.changed and self.queue_offset == files.checkpoint.queue_offset
+        idle = not files.wheel.changed and self.queue.offset == files.checkpoint.queue_offset
         if idle and now - self._saved_at < IDLE_SAVE_MS:
             return
         self._saved_at = now
         end, table = self._store.max_physical_offset, self.counts.table() if self.counts.changed else None
-        work = files.prepare_save(self._safe_time(), self.queue_offset, now)
+        work = files.prepare_save(self._safe_time(), self.queue.offset, now)
         if await self._durability.reached(end):
             await asyncio.to_thread(work)
             if table is not None:
@@ -218,7 +175,7 @@ class TimerDelivery:
     def settled(self) -> bool:
         """Whether all that was delivered before the start has been passed, so that a save knows of it."""
         time, offset = self._began
-        if self.read_time > time - self._precision and self.queue_offset >= offset:
+        if self.read_time > time - self._precision and self.queue.offset >= offset:
             self.done.clear()
         return not self.done
 
@@ -239,7 +196,7 @@ class TimerDelivery:
         """For the runtime information."""
         return {
             "timerReadBehind": max(0, self._clock() - self.read_time - self._precision) // 1000,
-            "timerOffsetBehind": self._behind(),
+            "timerOffsetBehind": self.queue.behind,
             "timerCongestNum": self.counts.total,
             "timerEnqueueTps": self._entered.per_second,
             "timerDequeueTps": self._left.per_second,
@@ -255,12 +212,14 @@ class TimerDelivery:
         now = self._clock()
         current = now - now % self._precision
         if self._follows:
-            return self._enter_some(current) if self.queue_offset < self._followed_end() else None
+            # No further than the master, and than what is here of it.
+            most = min(self.queue.end, self._master_offset) - self.queue.offset
+            return self.queue.step(current, self.read_time, most) if most > 0 else None
         if self._slot is None:
             # The clock may have been set back: slots drained before are empty, so nothing repeats. Or far forward: the
             # wheel goes round, so that nothing older can be on it.
             self.read_time = min(max(self.read_time, current - REACH * self._precision), current)
-        behind = self._behind()
+        behind = self.queue.behind
         if self._slot is None and self.read_time < current and self._pick(current, behind):
             return 0.0
         if self._slot is not None and not (self._enter_next and behind):
@@ -268,16 +227,17 @@ class TimerDelivery:
             return self._drain(self._slot)
         if behind:
             self._enter_next = False
-            return self._enter_some(current)
+            first_open = self.read_time + self._precision if self._slot is not None else self.read_time
+            return self.queue.step(current, first_open)
         return max(self.read_time + self._precision - now, 1) / 1000
 
-    def _behind(self) -> int:
-        """Messages of the timer topic that are not on the wheel yet."""
-        return max(0, self._store.max_offset(names.TIMER_TOPIC, 0) - self.queue_offset)
-
-    def _followed_end(self) -> int:
-        """How far a slave may enter: what its master has, as far as it is here."""
-        return min(self._store.max_offset(names.TIMER_TOPIC, 0), self._master_offset)
+    def _drain(self, slot: DueSlot) -> float:
+        if not slot.drained:
+            return slot.step()
+        slot.close()
+        self.read_time += self._precision
+        self._slot = None
+        return 0.0
 
     def _pick(self, current: int, behind: int) -> bool:
         """Begin with the oldest slot that is over, unless older messages have to be entered first; or pass empty ones.
@@ -285,8 +245,8 @@ class TimerDelivery:
         Returns whether anything was done.
         """
         if self._barrier is None:
-            self._barrier = self.queue_offset + behind
-        if self.queue_offset < self._barrier:
+            self._barrier = self.queue.offset + behind
+        if self.queue.offset < self._barrier:
             return False
         get = self._files.wheel.get
         for _ in range(SKIP_BATCH):
@@ -295,170 +255,37 @@ class TimerDelivery:
                 return True
             slot = get(self.read_time)
             if slot is not None:
-                self._slot, self._barrier = _Slot(slot.last), None
+                self._barrier = None
+                self._slot = DueSlot(self.read_time, slot.last, self._store, self._files, self.counts, self._deliver)
                 return True
             self.read_time += self._precision
         return True
 
-    # -- onto the wheel --
+    def _late(self, message: TimedMessage, slot: int) -> bool:
+        """Deal with a message whose slot has passed before it could be entered."""
+        past = message.recalls is not None or self._follows or self._is_done(slot, message.summary.physical_offset)
+        return past or self._put(message, NEVER_ENTERED, rolls=False)
 
-    def _enter_some(self, current: int) -> float:
-        queue = self._store.queues.get(names.TIMER_TOPIC, 0)
-        if queue is None:
-            return RETRY
-        if self.queue_offset < queue.min_offset:
-            log.warning("the timer goes on at %d: there is nothing at %d", queue.min_offset, self.queue_offset)
-            self.queue_offset = queue.min_offset
-        count = min(BATCH, max(1, self._followed_end() - self.queue_offset)) if self._follows else BATCH
-        for physical_offset, size, _ in ENTRY.iter_unpack(queue.entries(self.queue_offset, count)):
-            try:
-                entered = self._enter(physical_offset, size, current)
-            except (DiskFullError, OSError) as error:
-                log.warning("timed messages wait for disk space: %s", error)
-                return 1.0
-            if not entered:
-                return RETRY
-            self.queue_offset += 1
-        return 0.0
-
-    def _enter(self, physical_offset: int, size: int, current: int) -> bool:
-        """Put one message on the wheel, or where it belongs if its slot has passed. False: try again later."""
-        if physical_offset in self._files.entered:
-            return True
-        found = read_record(self._store, physical_offset, size)
-        if found is None:
-            return True
-        summary, record = found
-        properties = decode_properties(summary.properties)
-        time = properties.get(Property.TIMER_OUT_MS, "")
-        topic = properties.get(Property.REAL_TOPIC)
-        if topic is None or not (time.isascii() and time.isdigit()) or len(time) > MAX_DIGITS:
-            log.error("the message at %d does not say when and where it is to be delivered: dropped", physical_offset)
-            return True
-        slot = int(time)
-        first_open = self.read_time + self._precision if self._slot is not None else self.read_time
-        recall = Property.TIMER_DEL_UNIQ_KEY in properties
-        if slot < first_open:
-            past = recall or self._follows or self._is_done(slot, physical_offset)
-            return past or self._put(summary, record, properties, NEVER_ENTERED, rolls=False)
-        magic, ahead, window = NORMAL, slot - current, self._window * self._precision
-        if ahead >= window:
-            # Far away: comes back to the timer topic first, so that its record does not age away before it is due.
-            magic |= ROLL
-            rest = ahead - window
-            slot = current + (self._window // 2 * self._precision if rest < window // 3 else window)
-        if recall:
-            magic |= DELETE
-        unit = TimerUnit(-1, magic, current, slot - current, physical_offset, size, java_hash(topic))
-        change = -1 if recall else 1
-        self._files.enter(slot, unit, change)
-        self._entered.total += 1
-        self.counts.add(topic, change)
-        return True
-
-    # -- off the wheel --
-
-    def _drain(self, slot: _Slot) -> float:
-        if slot.next_unit >= 0:
-            self._follow(slot)
-        elif slot.recalls:
-            for _ in range(min(BATCH, len(slot.recalls))):
-                self._note_recall(slot, slot.recalls.pop())
-        elif slot.normal:
-            for _ in range(min(BATCH, len(slot.normal))):
-                if not self._deliver(slot, slot.normal[-1]):
-                    return RETRY
-                slot.normal.pop()
-        else:
-            for topic in slot.missed.values():
-                self.counts.add(topic, 1)
-            self._files.wheel.clear(self.read_time)
-            self.read_time += self._precision
-            self._slot = None
-        return 0.0
-
-    def _follow(self, slot: _Slot) -> None:
-        """Collect the units of a chain, from its end to its beginning."""
-        position = slot.next_unit
-        for _ in range(CHAIN_BATCH):
-            unit = self._files.log.read(position)
-            if unit is None or unit.time // self._precision != self.read_time // self._precision:
-                log.error("the chain of the slot %d breaks at %d of the timer log", self.read_time, position)
-                position = -1
-                break
-            recall = unit.magic & DELETE and not unit.magic & ROLL
-            (slot.recalls if recall else slot.normal).append(position)
-            if unit.previous >= position:
-                log.error("the chain of the slot %d turns round at %d of the timer log", self.read_time, position)
-                position = -1
-                break
-            position = unit.previous
-            if position < 0:
-                break
-        slot.next_unit = position
-
-    def _note_recall(self, slot: _Slot, position: int) -> None:
-        unit = self._files.log.read(position)
-        found = read_record(self._store, unit.physical_offset, unit.size) if unit is not None else None
-        if found is None:
-            return
-        properties = decode_properties(found[0].properties)
-        key, topic = properties.get(Property.TIMER_DEL_UNIQ_KEY, ""), properties.get(Property.REAL_TOPIC, "")
-        if not key.startswith(f"{topic}+"):
-            return  # of another topic: an older release may have stored it
-        if key in slot.recalled:
-            self.counts.add(topic, 1)  # recalled twice, and counted twice
-        slot.recalled.add(key)
-        slot.missed[key] = topic
-
-    def _deliver(self, slot: _Slot, position: int) -> bool:
-        unit = self._files.log.read(position)
-        found = read_record(self._store, unit.physical_offset, unit.size) if unit is not None else None
-        if unit is None or found is None:
-            log.warning("a message timed for %d is no longer in the log", self.read_time)
-            return True
-        summary, record = found
-        properties = decode_properties(summary.properties)
-        topic = properties.get(Property.REAL_TOPIC, "")
-        if slot.recalled:
-            key = f"{topic}+{properties.get(Property.UNIQ_KEY, '')}"
-            if key in slot.recalled:
-                slot.missed.pop(key, None)
-                return True
+    def _deliver(self, message: TimedMessage, unit: TimerUnit) -> bool:
+        """Put a message of the slot that is being drained, unless it was before."""
         done = self._is_done(self.read_time, unit.physical_offset)
-        if not done and not self._put(summary, record, properties, unit.written, rolls=bool(unit.magic & ROLL)):
-            return False
-        self.counts.add(topic, 1 if unit.magic & DELETE else -1)
-        return True
+        return done or self._put(message, unit.written, rolls=bool(unit.magic & ROLL))
 
-    def _put(
-        self, summary: RecordSummary, record: memoryview, properties: dict[str, str], entered: int, *, rolls: bool
-    ) -> bool:
+    def _put(self, message: TimedMessage, entered: int, *, rolls: bool) -> bool:
         """Put a message where it belongs, or back into the timer topic. False when that has to be tried again."""
-        place = (names.TIMER_TOPIC, 0) if rolls else real_place(properties)
-        if place is None:
-            log.error("the message at %d does not say where it belongs: dropped", summary.physical_offset)
+        offset = message.summary.physical_offset
+        delivery = message.delivery(entered, self._clock(), rolls=rolls)
+        if delivery is None:
+            log.error("the message at %d does not say where it belongs: dropped", offset)
             return True
-        added = {Property.TIMER_ENQUEUE_MS: str(entered), Property.TIMER_DEQUEUE_MS: str(self._clock())}
-        if rolls:
-            times = properties.get(Property.TIMER_ROLL_TIMES, "0")
-            added[Property.TIMER_ROLL_TIMES] = str(int(times[:MAX_DIGITS]) + 1 if times.isdecimal() else 1)
-        try:
-            repeated = not properties.keys().isdisjoint(added)
-            properties.update(added)
-            text = encode_properties(properties) if repeated else append_properties(summary.properties, added)
-        except MessageError:
-            text = summary.properties  # too long with the additions, which only inform
-        # The stored text keeps its time, as Apache's does; without it in the map the store has less to ask.
-        for name in TIMED:
-            properties.pop(name, None)
-        result = (self._put_message or self._store.put)(delivery_of(summary, record, place, text, properties))
+        topic = delivery.topic
+        result = (self._put_message or self._store.put)(delivery)
         if result.stored:
             self._left.total += 1
-            self._delivered(place[0], result)
+            self._delivered(topic, result)
             return True
         if result.status in HOPELESS:
-            log.error("the timed message at %d is dropped: %s", summary.physical_offset, result.reason)
+            log.error("the timed message at %d is dropped: %s", offset, result.reason)
             return True
         return False
 

@@ -13,6 +13,22 @@ from pyromq.protocol.bodies.tables import DataVersion
 log = logging.getLogger(__name__)
 
 
+class Rate:
+    """A total, and how fast it grew between the last two samples."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._before = 0
+        self.total = 0
+        self.per_second = 0.0
+
+    def sample(self) -> None:
+        now = self._clock()
+        self.per_second = (self.total - self._before) * 1000 / max(1, now - self._since)
+        self._since, self._before = now, self.total
+
+
 class TimerCounts:
     """Real topic → count and time of its last change. `persist` may run in another thread."""
 

@@ -33,10 +33,10 @@ from pyromq.spark.options import read_options
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.task import scalar
-from pyromq.spark.task.decode import RowSpec, Segment, decode
-from pyromq.spark.task.layout import walk
+from pyromq.spark.task.decoder import RowSpec, Segment, decode
 from pyromq.spark.task.pull import Puller, cached_cluster
-from pyromq.spark.task.rows import Shape, message_columns
+from pyromq.spark.task.recordlayout import walk
+from pyromq.spark.task.rowshape import RowShape, message_columns
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
 from pyromq.store.messagestore import MessageStore
@@ -144,7 +144,7 @@ def without_spark(namesrv: str, count: int) -> tuple[float, float, pstats.Stats]
     each = count // QUEUES
     ranges = [Range(TOPIC, "broker-a", queue, 0, each) for queue in range(QUEUES)]
     puller = Puller(options, cached_cluster(options))
-    shape = Shape.plan(options, schema)
+    shape = RowShape.plan(options, schema)
     start, used = time.perf_counter(), time.process_time()
     rows = sum(batch.num_rows for batch in puller.batches(ranges, shape))
     times = time.perf_counter() - start, time.process_time() - used

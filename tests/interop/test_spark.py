@@ -17,7 +17,7 @@ from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogReader
 from pyromq.spark.options import read_options
 from pyromq.spark.task.pull import close_cached
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.rowshape import RowShape
 from tests.integration.spark.test_reading import batch, read, stream
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.topics import create, fill
@@ -30,7 +30,7 @@ NAMES = ("queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties"
 def from_files(root: Path, **options: str) -> list[dict[str, Any]]:
     parsed = read_options(LogOptions, {"path": f"broker-a={root}"} | options, {})
     schema = pa.schema([(name, COLUMNS[name][1]) for name in NAMES])
-    reader = LogReader(parsed, Shape.plan(parsed, schema, tags=parsed.wanted_tags))
+    reader = LogReader(parsed, RowShape.plan(parsed, schema, tags=parsed.wanted_tags))
     return [row for part in reader.partitions() for each in reader.read(part) for row in each.to_pylist()]
 
 

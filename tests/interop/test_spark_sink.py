@@ -6,10 +6,10 @@ Sinks are called as Spark calls them; what Spark itself adds does not depend on 
 from collections import Counter
 from pathlib import Path
 
-from pyromq.spark.net.target import committed, find_target
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.sink.base import Attempt
+from pyromq.spark.net.writabletopic import committed, find_topic
 from pyromq.spark.sink.marks import groups
+from pyromq.spark.sink.sink import Attempt
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.test_topic_sink import QUERY, arrow, bodies, once, options, run, texts
 from tests.spark.topics import create
@@ -39,6 +39,6 @@ def test_effectively_once_on_apache(tmp_path: Path) -> None:
             sent = [text for number in range(batch + 1) for part in range(2) for text in texts(number, part)]
             assert bodies(names.address, TOPIC) == Counter(sent)
         with Wire(options(names.address)) as wire:
-            target = find_target(wire, TOPIC)
+            target = find_topic(wire, TOPIC)
             even, odd = (committed(wire, target, name) for name in groups(wire, QUERY, "topic"))
         assert [even[target.queues[0]], odd[target.queues[0]]] == [150, 100]

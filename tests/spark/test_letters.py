@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from pyromq import Admin, Message, Producer
-from pyromq.spark.net.target import find_target, max_offsets, messages_between
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
 from pyromq.spark.pipeline.definition.yamlfile import loads
@@ -51,7 +51,7 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Definition]:
 def in_orders(definition: Definition) -> Counter[tuple[bytes, str | None, str, str]]:
     address = str(definition.source["nameServer"])
     with Wire(read_options(ConnectionOptions, {"nameServer": address})) as wire:
-        target = find_target(wire, "orders")
+        target = find_topic(wire, "orders")
         return Counter(
             (bytes(each.body), each.tags, each.properties["UNIQ_KEY"], each.properties["colour"])
             for queue, end in max_offsets(wire, target).items()

@@ -12,10 +12,10 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from pyromq import Admin, Message, Producer
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.spark.net.target import find_target, max_offsets, messages_between
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
-from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.definition.definition import DefinitionError
 from pyromq.spark.pipeline.run.progress import Progress
 from pyromq.spark.sink.table.manifest import Manifests
@@ -45,7 +45,7 @@ def order(number: int, shop: str = "Berlin", amount: float = 1.0) -> bytes:
 
 def stored(namesrv: str, topic: str) -> list[ReceivedMessage]:
     with Wire(read_options(ConnectionOptions, {"nameServer": namesrv})) as wire:
-        target = find_target(wire, topic)
+        target = find_topic(wire, topic)
         return [
             message
             for queue, end in max_offsets(wire, target).items()

@@ -16,10 +16,10 @@ import pytest
 from deltalake import DeltaTable
 
 from pyromq import Admin, Message, Producer
-from pyromq.spark.net.target import find_target, max_offsets, messages_between
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
-from pyromq.spark.sink.base import Attempt
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink
 from tests.integration.client.clusters import standalone_process
@@ -96,7 +96,7 @@ def run(folder: Path, instant: str | None) -> tuple[int, str]:
 
 def in_topic(namesrv: str, topic: str) -> Counter[bytes]:
     with Wire(read_options(ConnectionOptions, {"nameServer": namesrv})) as wire:
-        target = find_target(wire, topic)
+        target = find_topic(wire, topic)
         return Counter(
             bytes(message.body)
             for queue, end in max_offsets(wire, target).items()
@@ -145,7 +145,7 @@ def test_killed_at_every_instant(namesrv: str, tmp_path: Path, seed: int, long_r
 COMPACTION = """
 import os, signal, sys
 from pathlib import Path
-from pyromq.spark.sink import compaction, manifest
+from pyromq.spark.sink.table import compaction, manifest
 
 left = int(sys.argv[2])
 original = manifest.move

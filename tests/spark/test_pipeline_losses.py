@@ -12,13 +12,13 @@ from pyspark.sql import SparkSession
 from pyromq import Admin
 from pyromq.errors import PyroMQError
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.definition.definition import DefinitionError
-from pyromq.spark.pipeline.definition.dryrun import dry_run
-from pyromq.spark.pipeline.run.losses import read_losses
+from pyromq.spark.pipeline.run.dryrun import dry_run
 from pyromq.spark.pipeline.run.progress import Progress, Totals
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.pipeline.state.losses import read_losses
 from pyromq.spark.pipeline.state.position import lag
 from pyromq.spark.pipeline.state.status import read_status
 from pyromq.spark.source.offsets import Offset
@@ -101,7 +101,7 @@ def test_expired_messages_are_in_the_table_once(
         (tmp_path / lane / "commits" / "1").unlink()
         (tmp_path / lane / "commits" / ".1.crc").unlink(missing_ok=True)
         again(lane)
-        assert Checkpoint(tmp_path / lane).last_committed() == 1
+        assert SparkCheckpoint(tmp_path / lane).last_committed() == 1
         assert sum(row.messages for row in read_losses(State(str(tmp_path / lane)))) == queue.lost
         assert ids(tmp_path / "lake" / lane) == Counter({0, 1, *range(first, 100)} - {60})
 

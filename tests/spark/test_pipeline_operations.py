@@ -13,14 +13,14 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]  # has no annotatio
 import pytest
 from pyspark.sql import SparkSession
 
-from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.errors import SinkError
+from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.run.replay import replay
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State, StateError
 from pyromq.spark.pipeline.state.history import read_history
 from pyromq.spark.pipeline.state.position import lag, rewind
 from pyromq.spark.pipeline.state.status import read_status
-from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.table.compaction import compact
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.source.formats import RocketMQSource
@@ -115,11 +115,11 @@ def test_a_stream_into_a_topic_effectively_once(spark: SparkSession, namesrv: st
     wanted = Counter(order(number) for number in range(120))
     assert Counter(bytes(message.body) for message in stored(namesrv, "copy")) == wanted
     # As after a crash between the sink's commit and Spark's: the last batch runs again.
-    last = Checkpoint(checkpoint).last_committed()
+    last = SparkCheckpoint(checkpoint).last_committed()
     (checkpoint / "commits" / str(last)).unlink()
     (checkpoint / "commits" / f".{last}.crc").unlink(missing_ok=True)
     run()
-    assert Checkpoint(checkpoint).last_committed() >= last
+    assert SparkCheckpoint(checkpoint).last_committed() >= last
     assert Counter(bytes(message.body) for message in stored(namesrv, "copy")) == wanted
 
 
@@ -161,7 +161,7 @@ def test_sigterm_ends_a_pipeline_after_its_batch(namesrv: str, tmp_path: Path) -
         process.wait()
         if process.stdout is not None:
             process.stdout.close()
-    checkpoint = Checkpoint(tmp_path / "state")
+    checkpoint = SparkCheckpoint(tmp_path / "state")
     assert checkpoint.last_planned() == checkpoint.last_committed()
     done = sum(pq.ParquetFile(path).metadata.num_rows for path in Manifests(tmp_path / "lake").paths())
     assert done % 50 == 0

@@ -15,16 +15,16 @@ from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.compression import decompress
 from pyromq.remoting.errors import ConnectionLost
-from pyromq.spark.errors import ColumnError, OptionError
-from pyromq.spark.net.target import commit, committed, find_target, max_offsets, messages_between
+from pyromq.spark.errors import ColumnError, OptionError, RowError
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import commit, committed, find_topic, max_offsets, messages_between
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import marks as marksmodule
-from pyromq.spark.sink.base import Attempt, RowError
 from pyromq.spark.sink.marks import SEQUENCE, SOURCE, groups
+from pyromq.spark.sink.messages import MessageShape
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import RowShape
 from pyromq.spark.sink.sender import RefusedError
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.topic import Sent, TopicSink
 from tests.integration.client.clusters import standalone_beside
 
@@ -79,7 +79,7 @@ def run(sink: TopicSink, number: int, partitions: Batch, *, finish: int | None =
 
 def stored(namesrv: str, topic: str) -> list[ReceivedMessage]:
     with Wire(options(namesrv)) as wire:
-        target = find_target(wire, topic)
+        target = find_topic(wire, topic)
         return [
             message
             for queue, end in max_offsets(wire, target).items()
@@ -242,7 +242,7 @@ def test_exactly_once_over_runs_and_attempts(namesrv: str, topic: str) -> None:
 def test_marks_behind_the_end_of_a_queue_are_not_believed(namesrv: str, topic: str) -> None:
     # The queue was made anew, or lost its end in a power cut: the marks speak of offsets that come again.
     with Wire(options(namesrv)) as wire:
-        target = find_target(wire, topic)
+        target = find_topic(wire, topic)
         for group in groups(wire, QUERY, "topic"):
             commit(wire, target, group, dict.fromkeys(target.queues, 1000))
     for attempt in range(2):
@@ -315,7 +315,7 @@ def test_marks_end_where_the_messages_end(namesrv: str, topic: str) -> None:
         sink.prepare(QUERY)
         sink.commit(QUERY, number, run(sink, number, [texts(number, 0, 3)]))
     with Wire(options(namesrv)) as wire:
-        target = find_target(wire, topic)
+        target = find_topic(wire, topic)
         even, odd = (committed(wire, target, name) for name in groups(wire, QUERY, "topic"))
     assert [even[target.queues[0]], odd[target.queues[0]]] == [3, 6]
 
@@ -355,7 +355,9 @@ def test_a_frame_whose_fate_is_unknown_is_looked_for(
 
 def test_rows_of_a_pipeline_become_json(namesrv: str, topic: str) -> None:
     sink = TopicSink(
-        options(namesrv, topic=topic), name="clean", shape=RowShape(keys=["id"], tags="shop", id=["id"], shard=["shop"])
+        options(namesrv, topic=topic),
+        name="clean",
+        shape=MessageShape(keys=["id"], tags="shop", id=["id"], shard=["shop"]),
     )
     batch = pa.RecordBatch.from_pydict({"id": [1, 2], "shop": ["Berlin", None], "amount": [1.5, None]})
     sink.prepare(QUERY)

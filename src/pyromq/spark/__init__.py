@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from pyromq.spark.pipeline.definition.builder import Pipeline
+    from pyromq.spark.pipeline.builder import Pipeline
 
 __all__ = ["Pipeline", "register"]
 
@@ -26,7 +26,7 @@ def register(spark: "SparkSession") -> None:
 def __getattr__(name: str) -> object:
     # Spark imports this package in every session, whether it is used or not.
     if name == "Pipeline":
-        from pyromq.spark.pipeline.definition.builder import Pipeline  # noqa: PLC0415 - see above
+        from pyromq.spark.pipeline.builder import Pipeline  # noqa: PLC0415 - see above
 
         return Pipeline
     raise AttributeError(f"module 'pyromq.spark' has no attribute {name!r}")

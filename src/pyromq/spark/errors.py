@@ -36,6 +36,14 @@ class BadRecordError(SparkError):
     """A message does not have the form that the options promise, and `badRecords` is `fail`."""
 
 
+class SinkError(SparkError):
+    """Rows could not be written where they should go."""
+
+
+class RowError(SinkError):
+    """A row cannot be written; the message says which and why."""
+
+
 class LostRange(NamedTuple):
     """Messages [start, end) of a queue that cannot be read any more; `reason` is expired, truncated or deleted."""
 

@@ -22,11 +22,11 @@ from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import DataLossError, ReadError, SparkError
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
-from pyromq.spark.source.batch import BatchReader
+from pyromq.spark.source.batchreader import BatchReader
 from pyromq.spark.source.options import SourceOptions
-from pyromq.spark.source.stream import StreamReader
+from pyromq.spark.source.streamreader import StreamReader
 from pyromq.spark.task.pull import close_cached
-from pyromq.spark.task.rows import Shape, message_columns
+from pyromq.spark.task.rowshape import RowShape, message_columns
 from tests.integration.security.secured import ALICE, BOB, options, rule, run, secured, users
 from tests.integration.security.test_tls import certificates, server_settings
 from tests.poison import send_around
@@ -53,10 +53,10 @@ def namesrv(server: Server) -> str:
     return server["namesrv"]
 
 
-def planned(given: dict[str, str]) -> tuple[SourceOptions, Shape]:
+def planned(given: dict[str, str]) -> tuple[SourceOptions, RowShape]:
     parsed = read_options(SourceOptions, given, {})
     schema = pa.schema([(name, COLUMNS[name][1]) for name in message_columns(parsed)])
-    return parsed, Shape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
+    return parsed, RowShape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
 
 
 def rows(reader: BatchReader) -> list[dict[str, Any]]:

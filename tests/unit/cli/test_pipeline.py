@@ -17,13 +17,13 @@ from pyromq.cli.pipeline.view import board, duration, letters_view, size
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.spark.pipeline.definition.plan import Plan
 from pyromq.spark.pipeline.definition.yamlfile import load
-from pyromq.spark.pipeline.run.losses import note_losses
 from pyromq.spark.pipeline.run.progress import Progress, Totals
 from pyromq.spark.pipeline.state import position
 from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.pipeline.state.losses import note_losses
 from pyromq.spark.pipeline.state.position import QueueLag
 from pyromq.spark.pipeline.state.tables import TableSize
-from pyromq.spark.sink.base import Attempt
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.source.offsets import Offset
 

@@ -22,20 +22,20 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records.batch import iter_batch
 from pyromq.remoting.errors import CallTimeout, ConnectionLost
-from pyromq.spark.net.target import Target
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import WritableTopic
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import topic as topic_module
-from pyromq.spark.sink.base import Attempt
 from pyromq.spark.sink.lanes import Lanes, NoWritersError, Run, begin_run, check_all_know, continued
+from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.sink.sender import FrameSender, RefusedError
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.topic import TopicSink
 
 TOPIC, NAME = "orders", "query/topic"
 QUEUES = [MessageQueue(TOPIC, "a", 0), MessageQueue(TOPIC, "a", 1), MessageQueue(TOPIC, "b", 0)]
-TARGET = Target(TOPIC, QUEUES, {"a": "host-a:1", "b": "host-b:1"})
+TARGET = WritableTopic(TOPIC, QUEUES, {"a": "host-a:1", "b": "host-b:1"})
 NOW = 1000
 
 

@@ -12,7 +12,7 @@ from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogPartition, LogReader
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.options import read_options
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.rowshape import RowShape
 from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import Clock, log_file, open_store, put
 
@@ -24,7 +24,7 @@ def read(root: Path, *names: str, **options: str) -> list[dict[str, Any]]:
     chosen = names or NAMES
     parsed = read_options(LogOptions, {"path": str(root)} | options, {})
     schema = pa.schema([(name, COLUMNS[name][1]) for name in chosen])
-    shape = Shape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
+    shape = RowShape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
     reader = LogReader(parsed, shape)
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
@@ -92,7 +92,7 @@ def test_everything_in_the_order_of_the_log(store: MessageStore) -> None:
 def tasks(root: Path, **options: str) -> list[int]:
     """Messages of each task."""
     parsed = read_options(LogOptions, {"path": str(root), "topic": "orders"} | options, {})
-    shape = Shape.plan(parsed, pa.schema([("body", pa.binary())]))
+    shape = RowShape.plan(parsed, pa.schema([("body", pa.binary())]))
     parts = LogReader(parsed, shape).partitions()
     return [sum(each.messages for each in part.ranges) for part in parts if isinstance(part, LogPartition)]
 

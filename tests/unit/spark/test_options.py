@@ -7,7 +7,8 @@ import pytest
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
-from pyromq.spark.source.options import DataLoss, SourceOptions, duration, instant
+from pyromq.spark.source.options import DataLoss, SourceOptions
+from pyromq.spark.units import option_instant, option_seconds
 
 BASE = {"nameserver": "10.0.0.1:9876;10.0.0.2:9876", "topic": "orders"}
 
@@ -78,8 +79,12 @@ def test_assignment_and_tags() -> None:
 
 
 def test_times() -> None:
-    assert instant("1700000000000", "k") == instant("2023-11-14T22:13:20Z", "k") == instant("2023-11-14 22:13:20", "k")
-    assert instant("2023-11-14T23:13:20+01:00", "k") == 1_700_000_000_000
+    assert (
+        option_instant("1700000000000", "k")
+        == option_instant("2023-11-14T22:13:20Z", "k")
+        == option_instant("2023-11-14 22:13:20", "k")
+    )
+    assert option_instant("2023-11-14T23:13:20+01:00", "k") == 1_700_000_000_000
     with pytest.raises(OptionError):
-        instant("yesterday", "k")
-    assert [duration(text, "k") for text in ("15m", "30s", "500ms", "2 h", "250")] == [900, 30, 0.5, 7200, 0.25]
+        option_instant("yesterday", "k")
+    assert [option_seconds(text, "k") for text in ("15m", "30s", "500ms", "2 h", "250")] == [900, 30, 0.5, 7200, 0.25]

@@ -8,8 +8,9 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
 
-from pyromq.spark.sink.base import Attempt, SinkError
-from pyromq.spark.sink.table import layout, manifest
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.table import folder, manifest
 from pyromq.spark.sink.table.compaction import compact
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink, check_columns
@@ -82,7 +83,7 @@ def test_renames_that_were_cut_short_are_done_again(tmp_path: Path, monkeypatch:
         if done == 1:
             raise CrashError
         done += 1
-        return layout.move(source, target)
+        return folder.move(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(manifest, "move", move)
@@ -183,7 +184,7 @@ def test_compaction_cut_short_anywhere_never_shows_a_row_twice(
         if left == 0:
             raise CrashError
         left -= 1
-        return layout.move(source, target)
+        return folder.move(source, target)
 
     with monkeypatch.context() as patch:
         patch.setattr(manifest, "move", move)

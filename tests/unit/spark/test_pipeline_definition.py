@@ -7,12 +7,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq.spark.errors import SparkError
-from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.definition.definition import DefinitionError, ParquetTarget
 from pyromq.spark.pipeline.definition.plan import connection, message_columns, source_options, source_texts
 from pyromq.spark.pipeline.definition.template import render
-from pyromq.spark.pipeline.definition.units import UnitError, parse_bytes, parse_seconds
 from pyromq.spark.pipeline.definition.yamlfile import load, loads
+from pyromq.spark.units import UnitError, parse_bytes, parse_seconds
 
 GOOD = """\
 name: orders

@@ -13,7 +13,7 @@ from pyromq.spark.pipeline.definition.yamlfile import loads
 from pyromq.spark.pipeline.run.faults import explain, is_transient
 from pyromq.spark.pipeline.run.progress import Totals, read_progress
 from pyromq.spark.pipeline.run.stages import read_tree
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import BatchReport, State, StateError
 from pyromq.spark.source.offsets import Offset, Range, losses, ranges
 from tests.unit.spark.test_pipeline_definition import GOOD
@@ -35,7 +35,7 @@ def log(folder: Path, batch: int, offset: int, *, done: bool = True) -> None:
 def test_a_rewind_is_a_batch_that_reads_nothing(tmp_path: Path) -> None:
     log(tmp_path, 0, 100)
     log(tmp_path, 1, 200)
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = SparkCheckpoint(tmp_path)
     assert checkpoint.position() == Offset({QUEUE: 200})
     assert checkpoint.rewind(Offset({QUEUE: 50})) == 2
     position = checkpoint.position()
@@ -51,7 +51,7 @@ def test_a_rewind_is_a_batch_that_reads_nothing(tmp_path: Path) -> None:
 # SP-14
 def test_a_jump_over_messages_is_neither_reading_nor_losing_them(tmp_path: Path) -> None:
     log(tmp_path, 0, 100)
-    checkpoint = Checkpoint(tmp_path)
+    checkpoint = SparkCheckpoint(tmp_path)
     checkpoint.rewind(Offset({QUEUE: 500}))
     start, end = checkpoint.bounds(1)
     assert start is not None
@@ -66,15 +66,15 @@ def test_a_jump_over_messages_is_neither_reading_nor_losing_them(tmp_path: Path)
 # SP-14
 def test_a_rewind_is_refused_where_it_would_do_harm(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="nothing to rewind"):
-        Checkpoint(tmp_path).rewind(Offset({}))
+        SparkCheckpoint(tmp_path).rewind(Offset({}))
     log(tmp_path, 0, 100)
     log(tmp_path, 1, 200, done=False)
     with pytest.raises(StateError, match="batch 1 was begun and is not done"):
-        Checkpoint(tmp_path).rewind(Offset({}))
+        SparkCheckpoint(tmp_path).rewind(Offset({}))
     log(tmp_path, 1, 200)
     (tmp_path / "state" / "0").mkdir(parents=True)
     with pytest.raises(StateError, match="keeps state"):
-        Checkpoint(tmp_path).rewind(Offset({}))
+        SparkCheckpoint(tmp_path).rewind(Offset({}))
 
 
 @pytest.mark.parametrize("text", ["", "v1", "v1\n{}", "v2\n{}\n{}", "v1\n{\n{}", 'v1\n{}\n{"q": 1}'])
@@ -82,7 +82,7 @@ def test_a_damaged_log_is_named(tmp_path: Path, text: str) -> None:
     log(tmp_path, 0, 100)
     (tmp_path / "offsets" / "0").write_text(text)
     with pytest.raises(StateError, match="offsets/0"):
-        Checkpoint(tmp_path).position()
+        SparkCheckpoint(tmp_path).position()
 
 
 # SP-14
@@ -128,7 +128,7 @@ Traceback (most recent call last):
         ("pyromq.spark.sink.sender.SendFailedError: gone", True),
         ("pyromq.spark.errors.RouteError: no broker", True),
         ("pyromq.spark.errors.DataLossError: messages are gone", False),
-        ("pyromq.spark.sink.base.RowError: row 3 has no body", False),
+        ("pyromq.spark.errors.RowError: row 3 has no body", False),
         ("ValueError: what", True),  # the last of ours before it passes
     ],
 )
@@ -137,7 +137,7 @@ def test_what_passes_by_itself(last: str, transient: bool) -> None:
 
 
 def test_failures_are_explained_in_a_line() -> None:
-    text = TRACE.format(last="pyromq.spark.sink.base.RowError: row 3 has no body")
+    text = TRACE.format(last="pyromq.spark.errors.RowError: row 3 has no body")
     assert explain(text) == "RowError: row 3 has no body"
     assert explain("[UNRESOLVED_COLUMN] no column\nat org.apache...") == "[UNRESOLVED_COLUMN] no column"
     assert is_transient("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)")

@@ -15,21 +15,21 @@ from pyromq.protocol.headers.consume import PullMessageHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.records.record import encode_record
 from pyromq.remoting.errors import CallTimeout, ConnectError
-from pyromq.spark.errors import LostRange, RouteError
+from pyromq.spark.errors import LostRange, RouteError, SinkError
 from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.plan import Plan
 from pyromq.spark.pipeline.definition.yamlfile import loads
 from pyromq.spark.pipeline.run import survey
-from pyromq.spark.pipeline.run.losses import loss_table, note_losses, read_losses
 from pyromq.spark.pipeline.run.metrics import Metrics
 from pyromq.spark.pipeline.run.outputs import TypeChangeError, check_types, keep_outputs
 from pyromq.spark.pipeline.run.progress import Progress, Totals
 from pyromq.spark.pipeline.run.survey import Survey
 from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.losses import loss_table, note_losses, read_losses
 from pyromq.spark.pipeline.state.position import waiting_seconds
 from pyromq.spark.pipeline.state.tables import TableSize, parquet_size, read_tables
-from pyromq.spark.sink.base import Attempt, Sink, SinkError
+from pyromq.spark.sink.sink import Attempt, Sink
 from pyromq.spark.sink.table.delta import DeltaSink
 from pyromq.spark.sink.table.iceberg import IcebergSink
 from pyromq.spark.sink.table.parquet import ParquetSink

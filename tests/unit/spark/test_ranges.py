@@ -15,25 +15,25 @@ from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as module
-from pyromq.spark.log.ranges import batches, covered
+from pyromq.spark.log.ranges import covered, range_batches
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.task.decode import RowSpec
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.decoder import RowSpec
+from pyromq.spark.task.rowshape import RowShape
 from pyromq.store.log.put import PutMessage
 from pyromq.store.queue.consumequeue import FILLER
 from tests.unit.store.storage import open_store, put
 
 # Every kind of column: one that only looked into the buffer would change with the next window.
 NAMES = tuple(COLUMNS)
-SHAPE = Shape(pa.schema([(name, COLUMNS[name][1]) for name in NAMES]), RowSpec(NAMES), None)
+SHAPE = RowShape(pa.schema([(name, COLUMNS[name][1]) for name in NAMES]), RowSpec(NAMES), None)
 HOSTS = [pack_host(Host("127.0.0.1", 1)), pack_host(Host("::1", 2))]
 KEY = ("topic", "brokerName", "queueId", "queueOffset")
 
 
 def read(root: Path, *wanted: Range, tags: frozenset[str] | None = None) -> list[dict[str, Any]]:
     """All rows. The batches are kept until the last one is there, as Spark may do."""
-    found = list(batches(StoreFiles(root), wanted, SHAPE, tags=tags, within=None))
+    found = list(range_batches(StoreFiles(root), wanted, SHAPE, tags=tags, within=None))
     for batch in found:
         batch.validate(full=True)
     return [row for batch in found for row in batch.to_pylist()]

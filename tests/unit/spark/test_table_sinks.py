@@ -6,7 +6,7 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 from deltalake import DeltaTable
 
-from pyromq.spark.sink.base import Attempt, Sink
+from pyromq.spark.sink.sink import Attempt, Sink
 from pyromq.spark.sink.table.delta import DeltaSink
 from pyromq.spark.sink.table.iceberg import IcebergSink
 

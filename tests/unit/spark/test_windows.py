@@ -12,7 +12,7 @@ from pyromq.spark.errors import ReadError
 from pyromq.spark.log import windows as module
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.log.windows import Window, windows
-from pyromq.spark.task.layout import Longs
+from pyromq.spark.task.recordlayout import Longs
 
 FILE = 20_000
 CONTENT = np.random.default_rng(1).bytes(3 * FILE)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from pyromq.cli.demo.orders import BROKEN, ORDERS, REVENUE
-from pyromq.spark.pipeline.definition.builder import Pipeline
+from pyromq.spark.pipeline.builder import Pipeline
 
 QUERY = """
 SELECT date_format(window.start, 'yyyy-MM-dd HH:mm:ss') AS hour, shop, sum(cents) AS cents, count(*) AS orders

@@ -135,7 +135,7 @@ def check(
 
         source_options(definition)
         if plan:
-            from pyromq.spark.pipeline.definition.dryrun import dry_run  # noqa: PLC0415 - as above
+            from pyromq.spark.pipeline.run.dryrun import dry_run  # noqa: PLC0415 - as above
 
             for name, kind in dry_run(definition, allow_type_change=allow_type_change).items():
                 typer.echo(f"  {name:24} {kind}")
@@ -244,8 +244,8 @@ def compact(
     with _said():
         definition = _load(file)
         from pyromq.spark.pipeline.definition.definition import ParquetTarget  # noqa: PLC0415 - as above
-        from pyromq.spark.pipeline.definition.units import parse_bytes, parse_seconds  # noqa: PLC0415 - as above
         from pyromq.spark.sink.table.compaction import compact as compact_now  # noqa: PLC0415 - as above
+        from pyromq.spark.units import parse_bytes, parse_seconds  # noqa: PLC0415 - as above
 
         for _, _, target in definition.targets:
             if isinstance(target, ParquetTarget):

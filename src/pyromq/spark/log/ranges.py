@@ -15,9 +15,9 @@ from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import Queue, StoreFiles
 from pyromq.spark.log.windows import windows
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.task.decode import Segment
-from pyromq.spark.task.layout import Longs
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.decoder import Segment
+from pyromq.spark.task.recordlayout import Longs
+from pyromq.spark.task.rowshape import RowShape
 from pyromq.store.queue.offsettime import FILLER_SIZE
 
 ROWS = 4096
@@ -36,8 +36,8 @@ def covered(store: StoreFiles, wanted: Range, wire_topic: str) -> Range:
     return wanted._replace(end=max(end, wanted.start))
 
 
-def batches(
-    store: StoreFiles, wanted: Sequence[Range], shape: Shape, *, tags: frozenset[str] | None, within: str | None
+def range_batches(
+    store: StoreFiles, wanted: Sequence[Range], shape: RowShape, *, tags: frozenset[str] | None, within: str | None
 ) -> Iterator[pa.RecordBatch]:
     """The rows of ranges of one store, whose files must hold them; `within` is the namespace of their topics.
 

@@ -12,18 +12,18 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyromq.protocol import namespace
 from pyromq.spark.errors import ReadError
-from pyromq.spark.log import ranges as files
 from pyromq.spark.log.options import LogOptions
+from pyromq.spark.log.ranges import ROWS, range_batches
 from pyromq.spark.log.storefiles import StoreFiles, is_hidden, store_paths
 from pyromq.spark.log.storeoffsets import StoreOffsets
 from pyromq.spark.log.stretches import cut
 from pyromq.spark.log.walk import walk_file
-from pyromq.spark.source import start as starting
+from pyromq.spark.source.bounds import ending_offsets, starting_offsets
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import CorruptRecords
-from pyromq.spark.source.plan import WORTH_A_TASK
-from pyromq.spark.task.decode import Segment, topics_of
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.source.partitions import WORTH_A_TASK
+from pyromq.spark.task.decoder import Segment, topics_of
+from pyromq.spark.task.rowshape import RowShape
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class LogPartition(InputPartition):
 class LogReader(DataSourceReader):
     """A bounded read of stores."""
 
-    def __init__(self, options: LogOptions, shape: Shape) -> None:
+    def __init__(self, options: LogOptions, shape: RowShape) -> None:
         self._options = options
         self._shape = shape
 
@@ -65,8 +65,8 @@ class LogReader(DataSourceReader):
         if not queues and self._options.topic_names:
             raise ReadError(f"no store has {', '.join(self._options.topic_names)}")
         bounds = offsets.bounds(queues)
-        begin = starting.begin(offsets, queues, bounds, default="earliest")
-        end = starting.finish(offsets, queues, bounds)
+        begin = starting_offsets(offsets, queues, bounds, default="earliest")
+        end = ending_offsets(offsets, queues, bounds)
         wanted = []
         for queue, start in begin.items():
             low, high = bounds[queue]
@@ -96,7 +96,7 @@ class LogReader(DataSourceReader):
         options = self._options
         for broker in sorted({each.broker for each in partition.ranges}):
             own = [each for each in partition.ranges if each.broker == broker]
-            yield from files.batches(
+            yield from range_batches(
                 stores[broker], own, self._shape, tags=options.wanted_tags, within=options.namespace
             )
 
@@ -111,8 +111,8 @@ class LogReader(DataSourceReader):
             topics, of_record = topics_of(window.buffer, window.starts)
             known |= {topic: self._is_wanted(topic) for topic in set(topics) - known.keys()}
             kept = window.starts[np.array([known[topic] for topic in topics], np.bool_)[of_record]]
-            for begin in range(0, len(kept), files.ROWS):
-                starts = kept[begin : begin + files.ROWS]
+            for begin in range(0, len(kept), ROWS):
+                starts = kept[begin : begin + ROWS]
                 segments = [Segment(len(starts), None, stretch.broker)]
                 yield from (b for b in self._shape.batches(window.buffer, starts, segments) if b.num_rows)
 

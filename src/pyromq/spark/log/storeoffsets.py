@@ -1,4 +1,4 @@
-"""Offsets as the files of stores tell them, in the place of brokers; see `starting.Offsets`."""
+"""Offsets as the files of stores tell them, in the place of brokers; see `source.bounds.Offsets`."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -8,7 +8,7 @@ import numpy as np
 
 from pyromq.protocol import namespace
 from pyromq.protocol.message import MessageQueue
-from pyromq.settings.declaration import options as options_of
+from pyromq.settings.declaration import options
 from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import Queue, StoreFiles
@@ -66,7 +66,7 @@ class StoreOffsets:
         """Not beyond what a living broker shows to its consumers, where one can be asked."""
         if not self.options.name_server:
             return found
-        shared = {name: getattr(self.options, name) for name in options_of(ConnectionOptions)}
+        shared = {name: getattr(self.options, name) for name in options(ConnectionOptions)}
         cluster = Cluster(SourceOptions(**shared, topics=",".join({queue.topic for queue in found})))
         try:
             known = cluster.bounds(cluster.queues())

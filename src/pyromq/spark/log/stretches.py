@@ -11,7 +11,7 @@ import numpy as np
 
 from pyromq.spark.log.storefiles import Queue
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.plan import MAX_PARTITIONS
+from pyromq.spark.source.partitions import MAX_PARTITIONS
 
 SAMPLES = 64
 """Entries looked at in each range."""

@@ -14,7 +14,7 @@ import numpy as np
 
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import LogFile, StoreFiles
-from pyromq.spark.task.layout import Longs
+from pyromq.spark.task.recordlayout import Longs
 
 SPAN = 64 << 20
 """Bytes of the log, wanted or not, that one window covers at most."""

@@ -39,7 +39,7 @@ from pyromq.spark.errors import RouteError
 from pyromq.spark.net.wire import Wire, succeeded
 from pyromq.spark.source.offsets import Positions
 from pyromq.spark.source.options import Fallback, SourceOptions
-from pyromq.spark.task.layout import walk
+from pyromq.spark.task.recordlayout import walk
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from pyromq.spark.sink.base import Attempt, Sink, SinkTask
+from pyromq.spark.sink.sink import Attempt, Sink, SinkTask
 
 if TYPE_CHECKING:
     import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations

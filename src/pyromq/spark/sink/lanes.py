@@ -15,9 +15,10 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader, OpenWriterResponseHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.net.target import TIMEOUT, Target
+from pyromq.spark.errors import SinkError
 from pyromq.spark.net.wire import Wire, succeeded
-from pyromq.spark.sink.base import Attempt, SinkError
+from pyromq.spark.net.writabletopic import TIMEOUT, WritableTopic
+from pyromq.spark.sink.sink import Attempt
 
 SAFE = frozenset({ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE})
 """Answers besides success: on this broker's disk, and not on as many others as it was told to wait for."""
@@ -39,7 +40,7 @@ class Run(msgspec.Struct, frozen=True):
         return self.origins.get(queue.broker_name, {}).get(queue.queue_id)
 
 
-def begin_run(wire: Wire, target: Target, writer: str, brokers: Iterable[str] | None = None) -> Run:
+def begin_run(wire: Wire, target: WritableTopic, writer: str, brokers: Iterable[str] | None = None) -> Run:
     """Whatever earlier runs still send is refused from now on, by brokers that know writers. Raises PyroMQError."""
     numbers: dict[str, int] = {}
     origins: dict[str, dict[int, int]] = {}
@@ -51,14 +52,14 @@ def begin_run(wire: Wire, target: Target, writer: str, brokers: Iterable[str] | 
     return Run(numbers, origins)
 
 
-def continued(wire: Wire, target: Target, writer: str, run: Run) -> Run:
+def continued(wire: Wire, target: WritableTopic, writer: str, run: Run) -> Run:
     """The same run, begun at brokers that came since. Raises PyroMQError."""
     missing = [broker for broker in target.addresses if broker not in run.numbers]
     more = begin_run(wire, target, writer, missing)
     return Run({**run.numbers, **more.numbers}, {**run.origins, **more.origins})
 
 
-def check_all_know(target: Target, run: Run) -> None:
+def check_all_know(target: WritableTopic, run: Run) -> None:
     """Raises NoWritersError when a broker of the topic does not know writers."""
     missing = sorted({queue.broker_name for queue in target.queues} - set(run.numbers))
     if missing:
@@ -68,7 +69,7 @@ def check_all_know(target: Target, run: Run) -> None:
         )
 
 
-def end_run(wire: Wire, target: Target, writer: str, run: Run) -> None:
+def end_run(wire: Wire, target: WritableTopic, writer: str, run: Run) -> None:
     """The writer is done for good: nothing of it is taken any more. Raises PyroMQError."""
     for broker, number in run.numbers.items():
         if broker in target.addresses:
@@ -80,7 +81,7 @@ def end_run(wire: Wire, target: Target, writer: str, run: Run) -> None:
 class Lanes:
     """One attempt's lane, at each broker that it sends to."""
 
-    def __init__(self, wire: Wire, target: Target, writer: str, run: Run, attempt: Attempt) -> None:
+    def __init__(self, wire: Wire, target: WritableTopic, writer: str, run: Run, attempt: Attempt) -> None:
         self.writer = writer
         self._wire = wire
         self._target = target
@@ -116,7 +117,7 @@ class Lanes:
         return None if prefix is None else f"{prefix}{queue.queue_id}.{sequence}"
 
 
-def _ask(wire: Wire, target: Target, broker: str, header: OpenWriterHeader) -> Command | None:
+def _ask(wire: Wire, target: WritableTopic, broker: str, header: OpenWriterHeader) -> Command | None:
     """None when the broker does not know the request."""
     answer = wire.call(target.addresses[broker], Command.request(RequestCode.OPEN_WRITER, header), TIMEOUT)
     if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:

@@ -12,8 +12,8 @@ import msgspec
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
-from pyromq.spark.net.target import Target, commit, committed, max_offsets, messages_between, wire_name
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import WritableTopic, commit, committed, max_offsets, messages_between, wire_name
 from pyromq.spark.sink.lanes import Run
 
 SOURCE = "PYROMQ_SRC"
@@ -52,7 +52,7 @@ def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
     return wire_name(wire, f"{stem}_0"), wire_name(wire, f"{stem}_1")
 
 
-def read_marks(wire: Wire, target: Target, names: tuple[str, str], run: Run) -> Marks:
+def read_marks(wire: Wire, target: WritableTopic, names: tuple[str, str], run: Run) -> Marks:
     """The marks; where there is none it becomes the sink's origin in that queue, before anything is sent to it.
 
     Brokers keep offsets in memory for some seconds: one that crashes may forget marks, but not origins. Where nobody
@@ -74,7 +74,7 @@ def read_marks(wire: Wire, target: Target, names: tuple[str, str], run: Run) -> 
     return Marks((even, odd))
 
 
-def peek_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
+def peek_marks(wire: Wire, target: WritableTopic, names: tuple[str, str]) -> Marks:
     """The marks as they are, for tasks; a queue without any is looked at from its beginning. Raises as `read_marks`."""
     even, odd = (committed(wire, target, name) for name in names)
     return Marks(
@@ -86,7 +86,7 @@ def peek_marks(wire: Wire, target: Target, names: tuple[str, str]) -> Marks:
 
 
 def move_marks(
-    wire: Wire, target: Target, names: tuple[str, str], marks: Marks, batch: int, ends: dict[MessageQueue, int]
+    wire: Wire, target: WritableTopic, names: tuple[str, str], marks: Marks, batch: int, ends: dict[MessageQueue, int]
 ) -> None:
     """A batch is finished, and all that it sent is before `ends`. Raises as `read_marks`."""
     offsets = {queue: max(ends.get(queue, 0), offset) for queue, offset in marks.newest().items()}
@@ -95,7 +95,7 @@ def move_marks(
 
 def sequences_between(
     wire: Wire,
-    target: Target,
+    target: WritableTopic,
     starts: dict[MessageQueue, int],
     ends: dict[MessageQueue, int],
     *,

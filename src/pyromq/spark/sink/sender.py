@@ -22,12 +22,12 @@ from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import batch_item
 from pyromq.protocol.records.compression import compress
 from pyromq.remoting.errors import RemotingError
+from pyromq.spark.errors import SinkError
 from pyromq.spark.net.patience import pause_after
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.lanes import Lanes
+from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import Outgoing
 
 DEFAULT_QUEUES = 4
 

@@ -21,15 +21,23 @@ from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import Property
+from pyromq.spark.errors import RowError, SinkError
 from pyromq.spark.net.patience import patiently
-from pyromq.spark.net.target import Target, find_target, max_offsets
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.sink.base import Attempt, RowError, SinkError, Written
+from pyromq.spark.net.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
+from pyromq.spark.sink.messages import (
+    MessageShape,
+    Outgoing,
+    RowMessages,
+    check_message_columns,
+    message_rows,
+    shaped_rows,
+)
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
-from pyromq.spark.sink.rows import Outgoing, Rows, RowShape, check_message_columns, message_rows, shaped_rows
 from pyromq.spark.sink.sender import FrameSender
+from pyromq.spark.sink.sink import Attempt, Written
 
 
 class Sent(Written, kw_only=True):
@@ -41,7 +49,7 @@ class Sent(Written, kw_only=True):
 class Prepared(msgspec.Struct, frozen=True):
     """What the driver tells the tasks of one batch."""
 
-    target: Target
+    target: WritableTopic
     marks: Marks | None = None
     looked: dict[MessageQueue, int] = {}
     """Where the queues ended before the first task started."""
@@ -60,7 +68,7 @@ class TopicSink:
         options: TopicSinkOptions,
         *,
         name: str = "topic",
-        shape: RowShape | None = None,
+        shape: MessageShape | None = None,
         run: Run | None = None,
         bounded: bool = False,
     ) -> None:
@@ -87,7 +95,7 @@ class TopicSink:
 
         def ask() -> Run:
             with Wire(self.options) as wire:
-                return begin_run(wire, find_target(wire, topic), self.source(query))
+                return begin_run(wire, find_topic(wire, topic), self.source(query))
 
         return patiently(self.options, ask)
 
@@ -99,7 +107,7 @@ class TopicSink:
 
     def _prepared(self, query: str, topic: str) -> Prepared:
         with Wire(self.options) as wire:
-            target = find_target(wire, topic)
+            target = find_topic(wire, topic)
             if not self.once:
                 return Prepared(target)
             # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
@@ -126,7 +134,7 @@ class TopicSink:
     def _finish(self, query: str, batch: int, topic: str) -> None:
         """No task of this query sends now: all that is there belongs to finished batches, this one included."""
         with Wire(self.options) as wire:
-            target = find_target(wire, topic)
+            target = find_topic(wire, topic)
             if self.bounded:
                 if self.prepared is not None:
                     end_run(wire, target, self.source(query), self.prepared.run)
@@ -138,7 +146,7 @@ class TopicSink:
 class TopicTask:
     """One attempt's messages."""
 
-    def __init__(self, sink: TopicSink, attempt: Attempt, rows: Rows, prepared: Prepared | None) -> None:
+    def __init__(self, sink: TopicSink, attempt: Attempt, rows: RowMessages, prepared: Prepared | None) -> None:
         if sink.once and prepared is None:
             raise SinkError(f"delivery={sink.options.delivery} needs a sink that was prepared on the driver")
         self._sink = sink
@@ -147,7 +155,7 @@ class TopicTask:
         self._wire = Wire(sink.options)
         self._source = sink.source(attempt.query)
         self._prepared = prepared
-        self._targets: dict[str, Target] = {}
+        self._targets: dict[str, WritableTopic] = {}
         self._lanes = (
             Lanes(self._wire, prepared.target, self._source, prepared.run, attempt)
             if sink.once and prepared is not None
@@ -204,7 +212,7 @@ class TopicTask:
     def abort(self) -> None:
         self._wire.close()
 
-    def _target(self, message: Outgoing) -> Target:
+    def _target(self, message: Outgoing) -> WritableTopic:
         if self._prepared is not None:
             return self._prepared.target
         topic = self._sink.options.topic or message.topic
@@ -212,10 +220,10 @@ class TopicTask:
             raise RowError(f"row {self._row} has no topic, and the option topic is not set")
         found = self._targets.get(topic)
         if found is None:
-            found = self._targets[topic] = find_target(self._wire, topic)
+            found = self._targets[topic] = find_topic(self._wire, topic)
         return found
 
-    def _queue(self, target: Target, message: Outgoing) -> MessageQueue:
+    def _queue(self, target: WritableTopic, message: Outgoing) -> MessageQueue:
         """A pure function of the row, or else of the partition: a repetition goes to the same queue."""
         if message.queue is not None:
             if not 0 <= message.queue < len(target.queues):
@@ -251,7 +259,9 @@ class TopicTask:
         ends = max_offsets(self._wire, prepared.target, [queue]) if end is None else {queue: end}
         return self._sequences(prepared.target, {queue: prepared.looked.get(queue, 0)}, ends)
 
-    def _sequences(self, target: Target, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]) -> set[str]:
+    def _sequences(
+        self, target: WritableTopic, starts: dict[MessageQueue, int], ends: dict[MessageQueue, int]
+    ) -> set[str]:
         group = groups(self._wire, self._attempt.query, self._sink.name)[0]
         return sequences_between(self._wire, target, starts, ends, source=self._source, group=group)
 

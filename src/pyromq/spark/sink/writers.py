@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from pyarrow import fs  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.errors import OptionError
+from pyromq.spark.errors import OptionError, SinkError
 from pyromq.spark.options import read_options
-from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.topic import TopicSink

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructType
 if TYPE_CHECKING:
     from pyromq.spark.log.options import LogOptions
     from pyromq.spark.source.options import SourceOptions
-    from pyromq.spark.task.rows import Shape
+    from pyromq.spark.task.rowshape import RowShape
 
 
 class RocketMQSource(DataSource):
@@ -31,17 +31,17 @@ class RocketMQSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> str:
-        from pyromq.spark.task.rows import schema_ddl  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowshape import schema_ddl  # noqa: PLC0415 - see above
 
         return schema_ddl(self._source_options())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pyromq.spark.source.batch import BatchReader  # noqa: PLC0415 - see above
+        from pyromq.spark.source.batchreader import BatchReader  # noqa: PLC0415 - see above
 
         return BatchReader(*self._planned(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
-        from pyromq.spark.source.stream import StreamReader  # noqa: PLC0415 - see above
+        from pyromq.spark.source.streamreader import StreamReader  # noqa: PLC0415 - see above
 
         return StreamReader(*self._planned(schema))
 
@@ -59,14 +59,14 @@ class RocketMQSource(DataSource):
 
         return stream_writer(self.options, overwrite=overwrite)
 
-    def _planned(self, schema: StructType) -> "tuple[SourceOptions, Shape]":
+    def _planned(self, schema: StructType) -> "tuple[SourceOptions, RowShape]":
         from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
 
-        from pyromq.spark.task.rows import Shape  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
 
         options = self._source_options()
         arrow = to_arrow_schema(schema, timezone="UTC")
-        return options, Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+        return options, RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
 
     def _source_options(self) -> "SourceOptions":
         from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
@@ -86,7 +86,7 @@ class RocketMQLogSource(DataSource):
         return "rocketmq-log"
 
     def schema(self) -> str:
-        from pyromq.spark.task.rows import schema_ddl  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowshape import schema_ddl  # noqa: PLC0415 - see above
 
         return schema_ddl(self._log_options())
 
@@ -94,11 +94,11 @@ class RocketMQLogSource(DataSource):
         from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
 
         from pyromq.spark.log.reader import LogReader  # noqa: PLC0415 - see above
-        from pyromq.spark.task.rows import Shape  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
 
         options = self._log_options()
         arrow = to_arrow_schema(schema, timezone="UTC")
-        shape = Shape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+        shape = RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
         return LogReader(options, shape)
 
     def _log_options(self) -> "LogOptions":

@@ -3,7 +3,6 @@
 import enum
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import ClassVar
 
 import msgspec
@@ -16,6 +15,7 @@ from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.source.offsets import Positions, flatten
+from pyromq.spark.units import option_seconds
 
 
 class DataLoss(enum.StrEnum):
@@ -204,7 +204,7 @@ class SourceOptions(SelectionOptions):
     @property
     def max_delay(self) -> float:
         """`maxTriggerDelay` in seconds."""
-        return duration(self.max_trigger_delay, "maxTriggerDelay")
+        return option_seconds(self.max_trigger_delay, "maxTriggerDelay")
 
     def complete(self) -> None:
         super().complete()
@@ -224,30 +224,6 @@ class SourceOptions(SelectionOptions):
         if self.read_mode is ReadMode.LOG and self.filter_type is FilterType.SQL92:
             raise OptionError("only brokers know SQL92 filters: say readMode=pull, or filter the rows in Spark")
         _ = self.max_delay
-
-
-_DURATION = re.compile(r"(\d{1,9})\s*(ms|s|m|min|h|d)?")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0, None: 0.001}
-
-
-def duration(text: str, key: str) -> float:
-    """`15m`, `30s`, `500ms` or plain milliseconds, in seconds. Raises OptionError."""
-    match = _DURATION.fullmatch(text.strip().lower())
-    if match is None:
-        raise OptionError(f"{key} = {text!r} is no duration; say 500ms, 30s, 15m or 1h")
-    return int(match[1]) * _SECONDS[match[2]]
-
-
-def instant(text: str, key: str) -> int:
-    """Unix milliseconds of a time given so or as ISO 8601; without a zone it is UTC. Raises OptionError."""
-    text = text.strip()
-    if text.isascii() and text.isdigit() and len(text) < 19:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise OptionError(f"{key} = {text!r} is no time; say Unix milliseconds or ISO 8601") from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def queue_offsets(text: str, key: str) -> Positions:

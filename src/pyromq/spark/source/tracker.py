@@ -13,11 +13,11 @@ from pyromq.client.errors import BrokerError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import DataLossError, LostRange, RouteError
 from pyromq.spark.net.cluster import FAULTS, Cluster
-from pyromq.spark.source import start as starting
-from pyromq.spark.source.admission import Admission, Limits
+from pyromq.spark.source.batchsize import BatchLimits, BatchSize
+from pyromq.spark.source.bounds import all_bounds, starting_offsets
+from pyromq.spark.source.longpoll import LOOK, LongPoll
 from pyromq.spark.source.offsets import Bounds, Offset, Positions, Standing, advanced, capped, losses, nest, standing
 from pyromq.spark.source.options import DataLoss, SourceOptions
-from pyromq.spark.source.wait import LOOK, Waiter
 
 log = logging.getLogger(__name__)
 
@@ -31,24 +31,24 @@ class Tracker:
         self,
         options: SourceOptions,
         cluster: Cluster,
-        waiter: Waiter,
+        long_poll: LongPoll,
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._cluster = cluster
-        self._waiter = waiter
+        self._long_poll = long_poll
         self._clock = clock
         self._sleep = sleep
-        limits = Limits(
+        limits = BatchLimits(
             max_rows=options.max_offsets_per_trigger,
             max_bytes=options.max_bytes_per_trigger,
             min_rows=options.min_offsets_per_trigger,
             max_delay=options.max_delay,
             target=None if options.target_batch_ms is None else options.target_batch_ms / 1000,
         )
-        self._admission = Admission(limits, clock)
+        self._batch_size = BatchSize(limits, clock)
         self._initial: Json | None = None
         self._target: Positions | None = None
         self._queues: list[MessageQueue] = []
@@ -72,12 +72,12 @@ class Tracker:
         if self._target is None:
             self._survey()  # else the beginning must not lie behind the end that was frozen
         default = "latest" if self._options.group is None else "group"
-        return starting.begin(self._cluster, self._queues, self._bounds, default=default)
+        return starting_offsets(self._cluster, self._queues, self._bounds, default=default)
 
     def _survey(self) -> None:
         """Learn of every queue and its bounds. Raises RouteError when that is not possible in time."""
         queues = self._cluster.patiently(self._existing)
-        bounds = starting.all_bounds(self._cluster, queues)
+        bounds = all_bounds(self._cluster, queues)
         self._queues, self._bounds = queues, bounds
         self._discovered = self._looked = self._clock()
         self._highest |= {queue: high for queue, (_, high) in bounds.items()}
@@ -96,7 +96,7 @@ class Tracker:
     ) -> Json:
         """The end of the next micro-batch; `start` itself when there is nothing to do yet. Raises DataLossError."""
         offset = Offset.parse(start)
-        self._admission.asked()
+        self._batch_size.asked()
         if not offset.fresh:
             self._commit(offset.positions)
         deadline = self._clock() + self._options.max_wait_ms / 1000
@@ -113,11 +113,11 @@ class Tracker:
             if available:
                 self._sleep(min(LOOK, left))  # too few to begin with
             else:
-                self._waiter.wait({queue: stand.begin[queue] for queue in self._bounds}, left)
+                self._long_poll.wait({queue: stand.begin[queue] for queue in self._bounds}, left)
             self._looked = None
 
     def _is_due(self, available: int) -> bool:
-        return available > 0 if self._target is not None else self._admission.is_due(available)
+        return available > 0 if self._target is not None else self._batch_size.is_due(available)
 
     def _stand(self, offset: Offset) -> tuple[Standing, list[LostRange]]:
         """Where the stream is, and what the next batch will pass over. Raises DataLossError."""
@@ -139,8 +139,8 @@ class Tracker:
     ) -> Json:
         if stand.available and (max_bytes or self._options.max_bytes_per_trigger) and not everything:
             fullest = max(stand.available, key=lambda queue: stand.available[queue])
-            self._admission.sized(*self._cluster.sample(fullest, stand.begin[fullest]))
-        taken = self._admission.take(stand.available, max_rows=max_rows, max_bytes=max_bytes, everything=everything)
+            self._batch_size.sized(*self._cluster.sample(fullest, stand.begin[fullest]))
+        taken = self._batch_size.take(stand.available, max_rows=max_rows, max_bytes=max_bytes, everything=everything)
         gone = {MessageQueue(*each[:3]): each.end for each in self._deleted(offset)}
         return advanced(stand, taken, init=offset.positions if offset.fresh else None, gone=gone).render()
 
@@ -160,7 +160,7 @@ class Tracker:
 
     def close(self) -> None:
         """Close the connections."""
-        self._waiter.close()
+        self._long_poll.close()
         self._cluster.wire.close()
 
     def _commit(self, positions: Positions, *, at_once: bool = False) -> None:

@@ -9,7 +9,7 @@ from pyromq.protocol.handles.ids import offset_message_id
 from pyromq.protocol.records.host import unpack_host
 from pyromq.spark.columns import TIMESTAMP
 from pyromq.spark.task import scalar
-from pyromq.spark.task.layout import Layout
+from pyromq.spark.task.recordlayout import RecordLayout
 
 
 def native(values: Any, kind: pa.DataType) -> pa.Array:
@@ -35,7 +35,7 @@ def hosts(values: Any) -> pa.Array:
     return pa.array([str(unpack_host(each.tobytes())) for each in raw], pa.string())
 
 
-def with_offset_ids(ids: pa.Array, layout: Layout) -> pa.Array:
+def with_offset_ids(ids: pa.Array, layout: RecordLayout) -> pa.Array:
     """Messages whose sender gave them no id are known by their place."""
     if not ids.null_count:
         return ids

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.spark.columns import PROPERTIES
-from pyromq.spark.task.gather import chosen, contents, gather, text
-from pyromq.spark.task.layout import Longs
+from pyromq.spark.task.pieces import chosen, contents, gather, text
+from pyromq.spark.task.recordlayout import Longs
 
 _NAME_END = 1
 _ENTRY_END = 2

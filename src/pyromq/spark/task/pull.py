@@ -27,9 +27,9 @@ from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
 from pyromq.spark.net.cluster import FAULTS, LONGEST_PAUSE, PASSING, Cluster
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import CorruptRecords, DataLoss, SourceOptions
-from pyromq.spark.task.decode import Segment
-from pyromq.spark.task.layout import walk
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.decoder import Segment
+from pyromq.spark.task.recordlayout import walk
+from pyromq.spark.task.rowshape import RowShape
 
 log = logging.getLogger(__name__)
 
@@ -98,7 +98,7 @@ class Puller:
         self._sleep = sleep
         self._timeout = options.pull_timeout_ms / 1000
 
-    def batches(self, ranges: Sequence[Range], shape: Shape) -> Iterator[pa.RecordBatch]:
+    def batches(self, ranges: Sequence[Range], shape: RowShape) -> Iterator[pa.RecordBatch]:
         """The rows of the ranges. Raises ReadError, DataLossError or BadRecordError."""
         bodies: list[Body] = []
         starts = []

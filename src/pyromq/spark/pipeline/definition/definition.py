@@ -10,7 +10,7 @@ from pyromq.protocol import names
 from pyromq.protocol.errors import ValidationError
 from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import SparkError
-from pyromq.spark.pipeline.definition.units import UnitError, parse_bytes, parse_seconds
+from pyromq.spark.units import UnitError, parse_bytes, parse_seconds
 
 Scalar = str | int | float | bool
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from pyromq.durable import write_file
-from pyromq.settings.declaration import options as option_table
+from pyromq.settings.declaration import options
 from pyromq.spark.columns import DEFAULT
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
@@ -24,10 +24,10 @@ from pyromq.spark.pipeline.definition.definition import (
     TopicTarget,
     columns_of,
 )
-from pyromq.spark.sink.base import Sink
 from pyromq.spark.sink.lanes import Run
+from pyromq.spark.sink.messages import MessageShape
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import RowShape
+from pyromq.spark.sink.sink import Sink
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.sink.topic import TopicSink
 from pyromq.spark.source.options import SourceOptions
@@ -144,7 +144,7 @@ def hidden_columns(definition: Definition) -> list[str]:
 
 def connection(definition: Definition) -> dict[str, str]:
     """The part of the source's options that says how to reach the servers."""
-    known = {each.key.lower() for each in option_table(ConnectionOptions).values()} | set(ConnectionOptions.aliases)
+    known = {each.key.lower() for each in options(ConnectionOptions).values()} | set(ConnectionOptions.aliases)
     return {key: text(value) for key, value in definition.source.items() if key.lower() in known}
 
 
@@ -182,7 +182,7 @@ def _make(plan: Plan, name: str, target: Target) -> Sink | None:
 
         return IcebergSink(name=name, table=target.table, warehouse=target.warehouse, catalog=target.catalog)
     if isinstance(target, TopicTarget):
-        shape = RowShape(
+        shape = MessageShape(
             body=target.body,
             keys=columns_of(target.keys),
             tags=target.tags,

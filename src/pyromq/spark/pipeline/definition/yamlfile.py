@@ -8,8 +8,22 @@ from typing import Any
 import msgspec
 import yaml
 
-from pyromq.spark.pipeline.definition import definition as definitions
-from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
+from pyromq.spark.pipeline.definition.definition import (
+    DeadLetters,
+    Dedup,
+    Definition,
+    DefinitionError,
+    DeltaTarget,
+    FormatTarget,
+    IcebergTarget,
+    ParquetTarget,
+    Parse,
+    SinkEntry,
+    TopicTarget,
+    Transform,
+    Watermark,
+    check,
+)
 
 MAX_FILE = 1 << 20
 MAX_DEPTH = 16
@@ -44,7 +58,7 @@ def loads(text: str, *, name: str = "pipeline") -> Definition:
         raise DefinitionError("", f"{name}: is no YAML: {error}") from None
     try:
         made = msgspec.convert(_plain(node, "", lines, set()), Definition)
-        definitions.check(made)
+        check(made)
     except msgspec.ValidationError as error:
         raise _located(name, lines, *_described(str(error))) from None
     except DefinitionError as error:
@@ -97,18 +111,18 @@ def _described(text: str) -> tuple[str, str]:
 def _fields(path: str) -> list[str]:
     """The fields that a part of a definition may have."""
     parts: dict[str, type[msgspec.Struct]] = {
-        "sinks": definitions.SinkEntry,
-        "transform": definitions.Transform,
+        "sinks": SinkEntry,
+        "transform": Transform,
         "": Definition,
-        "parse": definitions.Parse,
-        "dedup": definitions.Dedup,
-        "dlq": definitions.DeadLetters,
-        "watermark": definitions.Watermark,
-        "parquet": definitions.ParquetTarget,
-        "delta": definitions.DeltaTarget,
-        "iceberg": definitions.IcebergTarget,
-        "topic": definitions.TopicTarget,
-        "format": definitions.FormatTarget,
+        "parse": Parse,
+        "dedup": Dedup,
+        "dlq": DeadLetters,
+        "watermark": Watermark,
+        "parquet": ParquetTarget,
+        "delta": DeltaTarget,
+        "iceberg": IcebergTarget,
+        "topic": TopicTarget,
+        "format": FormatTarget,
     }
     last = re.sub(r"\[\d+\]$", "", path.rpartition(".")[2])
     part = parts.get(last)
@@ -131,8 +145,8 @@ def _rooted(made: Definition, folder: Path) -> Definition:
 
     made.checkpoint = rooted(made.checkpoint)
     for _, _, target in made.targets:
-        if isinstance(target, definitions.ParquetTarget | definitions.DeltaTarget):
+        if isinstance(target, ParquetTarget | DeltaTarget):
             target.path = rooted(target.path)
-        elif isinstance(target, definitions.IcebergTarget):
+        elif isinstance(target, IcebergTarget):
             target.warehouse = rooted(target.warehouse)
     return made

@@ -16,16 +16,16 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
 from pyromq.spark.errors import SparkError
 from pyromq.spark.net.patience import patiently
-from pyromq.spark.net.target import Target, find_target, max_offsets
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.plan import Plan, connection
-from pyromq.spark.sink.base import Attempt, Written
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
+from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.sink.sender import FrameSender
+from pyromq.spark.sink.sink import Attempt, Written
 from pyromq.spark.task.body import BODY, ERROR
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class DeadLetterSink:
         """Everything that is in the topic now belongs to finished batches; returns how much came since the last."""
         del messages
 
-        def finish(wire: Wire, target: Target) -> int:
+        def finish(wire: Wire, target: WritableTopic) -> int:
             names = groups(wire, query, NAME)
             marks = read_marks(wire, target, names, self._run)
             before = marks.before(batch)
@@ -96,10 +96,10 @@ class DeadLetterSink:
 
         return self._ask(finish)
 
-    def _ask(self, question: Callable[[Wire, Target], T]) -> T:
+    def _ask(self, question: Callable[[Wire, WritableTopic], T]) -> T:
         def ask() -> T:
             with Wire(self._options) as wire:
-                return question(wire, find_target(wire, self._options.topic or ""))
+                return question(wire, find_topic(wire, self._options.topic or ""))
 
         return patiently(self._options, ask)
 
@@ -124,7 +124,7 @@ class Diverter:
         self._plan = plan
         self._attempt = attempt
         self._wire: Wire | None = None
-        self._target: Target | None = None
+        self._target: WritableTopic | None = None
         self._sender: FrameSender | None = None
         self._stored: set[str] = set()
         self._starts: dict[MessageQueue, int] = {}
@@ -185,18 +185,18 @@ class Diverter:
         queue = target.queues[self._attempt.partition % len(target.queues)]
         sender.send(target.address(queue), queue, Outgoing(None, row[BODY] or b"", properties), sequence)
 
-    def _connected(self) -> tuple[FrameSender, Target]:
+    def _connected(self) -> tuple[FrameSender, WritableTopic]:
         if self._sender is None or self._target is None:
             options = letters_options(self._plan)
             return patiently(options, lambda: self._connect(options))
         return self._sender, self._target
 
-    def _connect(self, options: TopicSinkOptions) -> tuple[FrameSender, Target]:
+    def _connect(self, options: TopicSinkOptions) -> tuple[FrameSender, WritableTopic]:
         if self._wire is not None:
             self._wire.close()
         wire = self._wire = Wire(options)
         run = self._plan.runs.get(NAME, Run())
-        target = self._target = _known_to(run, find_target(wire, options.topic or ""))
+        target = self._target = _known_to(run, find_topic(wire, options.topic or ""))
         lanes = Lanes(wire, target, self._source, run, self._attempt)
         for queue in target.queues:
             lanes.end(queue)  # before the look: from here on nobody else sends what this task may
@@ -215,7 +215,7 @@ class Diverter:
         return sequences_between(self._wire, self._target, self._starts, ends, source=self._source, group=group)
 
 
-def _known_to(run: Run, target: Target) -> Target:
+def _known_to(run: Run, target: WritableTopic) -> WritableTopic:
     """Without queues of brokers that came since the run began: they would take what an earlier run still sends."""
     known = [queue for queue in target.queues if queue.broker_name in run.numbers]
     return msgspec.structs.replace(target, queues=known) if known else target

@@ -17,7 +17,7 @@ from pyromq.spark.pipeline.run.runner import make_plan, register
 from pyromq.spark.pipeline.run.session import cores, start_session
 from pyromq.spark.pipeline.run.topics import ensure_topics
 from pyromq.spark.pipeline.state.folder import State
-from pyromq.spark.source.options import instant
+from pyromq.spark.units import option_instant
 
 
 def replay(
@@ -33,7 +33,10 @@ def replay(
 
     Raises DefinitionError, SessionError, OptionError.
     """
-    bounds = {"startingTimestamp": str(instant(start, "--from")), "endingTimestamp": str(instant(end, "--to"))}
+    bounds = {
+        "startingTimestamp": str(option_instant(start, "--from")),
+        "endingTimestamp": str(option_instant(end, "--to")),
+    }
     changed = redirected(definition, into)
     query = str(uuid.uuid4())
     state = State(str(State(definition.checkpoint).folder / "replays" / query))

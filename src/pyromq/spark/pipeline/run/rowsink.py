@@ -9,9 +9,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamArrowWriter, Data
 from pyspark.sql.types import StructType
 
 from pyromq.spark.pipeline.definition.plan import Plan, make_sinks
-from pyromq.spark.pipeline.run.losses import note_losses
 from pyromq.spark.pipeline.run.rowsource import TASK
 from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.pipeline.state.losses import note_losses
 from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter, TaskMessage
 
 NAME = "pyromq-pipeline-sink"

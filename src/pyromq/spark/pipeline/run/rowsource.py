@@ -24,15 +24,15 @@ from pyromq.spark.pipeline.definition.plan import EXTRA, PROVENANCE, SIZE, Plan,
 from pyromq.spark.pipeline.run.deadletter import Diverter
 from pyromq.spark.pipeline.run.stages import PARSED
 from pyromq.spark.pipeline.state.folder import State
-from pyromq.spark.sink.base import Attempt
 from pyromq.spark.sink.fanout import Fan
-from pyromq.spark.source.batch import BatchReader
+from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.source.batchreader import BatchReader
 from pyromq.spark.source.options import SourceOptions
-from pyromq.spark.source.stream import StreamReader
-from pyromq.spark.task import reader as reading
+from pyromq.spark.source.partitions import QueuePartition
+from pyromq.spark.source.streamreader import StreamReader
 from pyromq.spark.task.body import BODY, ERROR
-from pyromq.spark.task.partition import QueuePartition
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rowshape import RowShape
 
 NAME = "pyromq-pipeline-source"
 TASK = "task"
@@ -67,11 +67,13 @@ class PipelineSource(DataSource):
         return PipelineBatchReader(*_planned(plan), plan)
 
 
-def _planned(plan: Plan) -> tuple[SourceOptions, Shape]:
+def _planned(plan: Plan) -> tuple[SourceOptions, RowShape]:
     """Options of the stream, and the shape of its rows with all that is needed on the way to ours."""
     options = source_options(plan.definition, plan.bounds)
     options.max_partitions = options.max_partitions or plan.max_partitions
-    return options, Shape.plan(options, inner_schema(plan), tags=options.wanted_tags, corrupt=options.corrupt_records)
+    return options, RowShape.plan(
+        options, inner_schema(plan), tags=options.wanted_tags, corrupt=options.corrupt_records
+    )
 
 
 def row_schema(plan: Plan) -> pa.Schema:
@@ -102,7 +104,7 @@ def _knows_size(plan: Plan, schema: pa.Schema) -> bool:
 class PipelineStreamReader(StreamReader):
     """The stream of a pipeline. What its tasks find gone is left with the state, for the commit."""
 
-    def __init__(self, options: SourceOptions, shape: Shape, plan: Plan) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape, plan: Plan) -> None:
         super().__init__(options, shape)
         self._plan = plan
 
@@ -114,7 +116,7 @@ class PipelineStreamReader(StreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
         lost: list[LostRange] = []
-        yield from read(reading.read(partition, self._options, self._shape, on_loss=lost.append), self._plan)
+        yield from read(read_ranges(partition, self._options, self._shape, on_loss=lost.append), self._plan)
         if lost:
             attempt = Attempt.current(self._plan.query)
             State(self._plan.state).found_lost(attempt.batch, attempt.partition, lost)
@@ -123,7 +125,7 @@ class PipelineStreamReader(StreamReader):
 class PipelineBatchReader(BatchReader):
     """The same, bounded."""
 
-    def __init__(self, options: SourceOptions, shape: Shape, plan: Plan) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape, plan: Plan) -> None:
         super().__init__(options, shape)
         self._plan = plan
 

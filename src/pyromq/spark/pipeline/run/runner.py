@@ -19,8 +19,11 @@ from pyspark.sql.types import StructType
 from pyromq.durable import write_file
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
-from pyromq.spark.pipeline.definition import definition as definitions
-from pyromq.spark.pipeline.definition.definition import Definition, FormatTarget
+from pyromq.spark.pipeline.definition.definition import (
+    Definition,
+    FormatTarget,
+    check,
+)
 from pyromq.spark.pipeline.definition.plan import Plan, make_sinks, message_columns, source_options, text
 from pyromq.spark.pipeline.run import rowsink, rowsource, stages
 from pyromq.spark.pipeline.run.deadletter import DeadLetterSink
@@ -76,7 +79,7 @@ class PipelineRun:
         max_restarts: int = MAX_RESTARTS,
         allow_type_change: bool = False,
     ) -> None:
-        definitions.check(definition)
+        check(definition)
         source_options(definition)
         self.definition = definition
         self.state = State(definition.checkpoint)

@@ -15,8 +15,8 @@ from pyspark.sql.types import StructType
 from pyromq.spark import columns
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError, TopicTarget, columns_of
 from pyromq.spark.pipeline.definition.plan import EXTRA, PLACE, SIZE, hidden_columns, message_columns, text
-from pyromq.spark.pipeline.definition.units import parse_seconds
 from pyromq.spark.task.body import ERROR
+from pyromq.spark.units import parse_seconds
 
 VIEW = "input"
 PARSED = "parsed"

@@ -5,13 +5,13 @@ from collections.abc import Callable
 
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.message import MessageQueue
+from pyromq.spark.errors import SinkError
 from pyromq.spark.net.cluster import FAULTS, Cluster
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
 from pyromq.spark.pipeline.run.progress import Progress, queue_name
 from pyromq.spark.pipeline.state.position import waiting_seconds
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
-from pyromq.spark.sink.base import SinkError
 from pyromq.spark.source.offsets import Offset
 
 EVERY = 10.0

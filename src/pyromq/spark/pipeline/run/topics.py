@@ -10,8 +10,8 @@ from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
 from pyromq.protocol.names import DEFAULT_TOPIC
 from pyromq.protocol.routes import READ_WRITE, masters
 from pyromq.spark.errors import RouteError
-from pyromq.spark.net.target import TIMEOUT, wire_name
 from pyromq.spark.net.wire import Wire, succeeded
+from pyromq.spark.net.writabletopic import TIMEOUT, wire_name
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import Definition, TopicTarget
 from pyromq.spark.pipeline.definition.plan import connection

@@ -28,7 +28,7 @@ class BatchEntry(msgspec.Struct, kw_only=True):
     end: Offset
 
 
-class Checkpoint:
+class SparkCheckpoint:
     """The logs in a folder."""
 
     def __init__(self, folder: Path) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from pyromq.spark.pipeline.definition.definition import Definition
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
 from pyromq.spark.source.offsets import Offset, losses, nest, ranges
 
@@ -27,7 +27,7 @@ def read_history(definition: Definition, limit: int) -> list[BatchHistory]:
     """Newest last. Raises StateError."""
     state = State(definition.checkpoint)
     found = []
-    for entry in Checkpoint(state.checkpoint).history(limit):
+    for entry in SparkCheckpoint(state.checkpoint).history(limit):
         begin = entry.start or Offset(entry.end.init)
         report = state.reported(entry.batch)
         found.append(

@@ -8,15 +8,23 @@ from typing import Self
 
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import RESERVED, Property
-from pyromq.spark.net.target import Target, commit, committed, find_target, max_offsets, messages_between, wire_name
+from pyromq.spark.errors import SinkError
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.net.writabletopic import (
+    WritableTopic,
+    commit,
+    committed,
+    find_topic,
+    max_offsets,
+    messages_between,
+    wire_name,
+)
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
 from pyromq.spark.pipeline.definition.plan import connection
 from pyromq.spark.pipeline.run.deadletter import PREFIX
-from pyromq.spark.sink.base import SinkError
+from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
-from pyromq.spark.sink.rows import Outgoing
 from pyromq.spark.sink.sender import FrameSender
 
 GROUP = "PYROMQ_DLQ_"
@@ -58,7 +66,7 @@ class Letters:
         """
         target, spans = self._spans()
         sender = FrameSender(self._wire, self._options)
-        targets: dict[str, Target] = {}
+        targets: dict[str, WritableTopic] = {}
         count = 0
         for queue, (start, end) in spans.items():
             for message in messages_between(self._wire, target, queue, start, end, self._group):
@@ -68,7 +76,7 @@ class Letters:
                 if not topic:
                     raise SinkError(f"the dead letter {message.message_id} does not say which topic it came from")
                 if topic not in targets:
-                    targets[topic] = find_target(self._wire, topic)
+                    targets[topic] = find_topic(self._wire, topic)
                 back = targets[topic].queues[count % len(targets[topic].queues)]
                 sender.send(targets[topic].address(back), back, _original(message))
                 count += 1
@@ -82,13 +90,13 @@ class Letters:
         self._settle(target, spans)
         return sum(end - start for start, end in spans.values())
 
-    def _spans(self) -> tuple[Target, dict[MessageQueue, tuple[int, int]]]:
-        target = find_target(self._wire, self._topic)
+    def _spans(self) -> tuple[WritableTopic, dict[MessageQueue, tuple[int, int]]]:
+        target = find_topic(self._wire, self._topic)
         done = committed(self._wire, target, self._group)
         ends = max_offsets(self._wire, target)
         return target, {queue: (min(done.get(queue, 0), end), end) for queue, end in ends.items()}
 
-    def _settle(self, target: Target, spans: dict[MessageQueue, tuple[int, int]]) -> None:
+    def _settle(self, target: WritableTopic, spans: dict[MessageQueue, tuple[int, int]]) -> None:
         commit(self._wire, target, self._group, {queue: end for queue, (_, end) in spans.items()})
 
 

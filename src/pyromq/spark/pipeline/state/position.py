@@ -16,11 +16,11 @@ from pyromq.spark.errors import OptionError, RouteError
 from pyromq.spark.net.cluster import FAULTS, Cluster
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
+from pyromq.spark.source.bounds import all_bounds
 from pyromq.spark.source.offsets import Bounds, Offset, advanced, flatten, losses, standing
-from pyromq.spark.source.options import instant
-from pyromq.spark.source.start import all_bounds
+from pyromq.spark.units import option_instant
 
 
 class QueueLag(msgspec.Struct, kw_only=True):
@@ -42,7 +42,7 @@ class QueueLag(msgspec.Struct, kw_only=True):
 
 def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> list[QueueLag]:
     """How far each queue is behind. Raises RouteError, BrokerError, StateError."""
-    position = Checkpoint(State(definition.checkpoint).checkpoint).position()
+    position = SparkCheckpoint(State(definition.checkpoint).checkpoint).position()
     cluster = Cluster(source_options(definition))
     try:
         queues = cluster.queues()
@@ -124,7 +124,7 @@ def resolve(definition: Definition, to: str) -> Offset:
             return Offset({queue: last for queue, (_, last) in bounds.items()})
         if to.lstrip().startswith("{"):
             return _named(to, bounds)
-        moment = instant(to, "--to")
+        moment = option_instant(to, "--to")
         found = cluster.by_time(dict.fromkeys(queues, moment))
         return Offset({queue: min(max(found.get(queue, last), first), last) for queue, (first, last) in bounds.items()})
     finally:
@@ -151,4 +151,4 @@ def rewind(definition: Definition, to: str) -> tuple[int, Offset]:
     state = State(definition.checkpoint)
     with state.locked():
         position = resolve(definition, to)
-        return Checkpoint(state.checkpoint).rewind(position), position
+        return SparkCheckpoint(state.checkpoint).rewind(position), position

@@ -5,10 +5,10 @@ import time
 import msgspec
 
 from pyromq.spark.pipeline.definition.definition import Definition
-from pyromq.spark.pipeline.run.losses import Loss, loss_table, read_losses
 from pyromq.spark.pipeline.run.progress import Progress
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.losses import Loss, loss_table, read_losses
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
 
 SHOWN_LOSSES = 10
@@ -35,7 +35,7 @@ class Status(msgspec.Struct, kw_only=True):
 def read_status(definition: Definition) -> Status:
     """Raises StateError or SinkError when files are damaged."""
     state = State(definition.checkpoint)
-    checkpoint = Checkpoint(state.checkpoint)
+    checkpoint = SparkCheckpoint(state.checkpoint)
     done = checkpoint.last_committed()
     commit = state.checkpoint / "commits" / str(done)
     progress = None

@@ -5,8 +5,8 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.spark.errors import SinkError
 from pyromq.spark.pipeline.definition.definition import Definition, DeltaTarget, IcebergTarget, ParquetTarget, Target
-from pyromq.spark.sink.base import SinkError
 from pyromq.spark.sink.table.manifest import Manifests
 
 

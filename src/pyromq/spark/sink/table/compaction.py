@@ -16,10 +16,10 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.table.layout import MANIFESTS, REPLACED, STAGING, partition_path
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.table.datafile import DataFile, OpenFile
+from pyromq.spark.sink.table.folder import MANIFESTS, REPLACED, STAGING, partition_path
 from pyromq.spark.sink.table.manifest import Manifest, Manifests
-from pyromq.spark.sink.table.staging import DataFile, OpenFile
 
 QUERY = "compaction"
 READ_ROWS = 16_384

@@ -14,9 +14,10 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
-from pyromq.spark.sink.base import Attempt, SinkError
-from pyromq.spark.sink.table.files import TableFiles, TableTask, schema_of
-from pyromq.spark.sink.table.staging import DataFile, FileWriter
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.table.datafile import DataFile, FileWriter
+from pyromq.spark.sink.table.task import TableFiles, TableTask, schema_of
 
 
 class DeltaSink(msgspec.Struct, kw_only=True):

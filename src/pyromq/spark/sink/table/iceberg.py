@@ -11,10 +11,11 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.table import Table
 
-from pyromq.spark.sink.base import Attempt, SinkError
-from pyromq.spark.sink.table.files import TableFiles, TableTask, schema_of
-from pyromq.spark.sink.table.layout import make_folder
-from pyromq.spark.sink.table.staging import FileWriter
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.table.datafile import FileWriter
+from pyromq.spark.sink.table.folder import make_folder
+from pyromq.spark.sink.table.task import TableFiles, TableTask, schema_of
 
 QUERY = "pyromq.query"
 BATCH = "pyromq.batch"

@@ -12,9 +12,9 @@ from typing import TypeVar
 import msgspec
 
 from pyromq.durable import sync_folder
-from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.table.layout import MANIFESTS, REPLACED, move, write_file
-from pyromq.spark.sink.table.staging import DataFile
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.table.datafile import DataFile
+from pyromq.spark.sink.table.folder import MANIFESTS, REPLACED, move, write_file
 
 MAX_MANIFEST = 64 << 20
 BASE = "base.json"

@@ -7,10 +7,11 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.sink.base import Attempt, SinkError, Written
-from pyromq.spark.sink.table.layout import STAGING
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.sink import Attempt, Written
+from pyromq.spark.sink.table.datafile import DataFile, FileWriter
+from pyromq.spark.sink.table.folder import STAGING
 from pyromq.spark.sink.table.manifest import Manifest, Manifests
-from pyromq.spark.sink.table.staging import DataFile, FileWriter
 
 STALE_STAGING_SECONDS = 24 * 3600.0
 

@@ -11,15 +11,7 @@ from typing import Protocol, Self
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.errors import SparkError
-
-
-class SinkError(SparkError):
-    """Rows could not be written where they should go."""
-
-
-class RowError(SinkError):
-    """A row cannot be written; the message says which and why."""
+from pyromq.spark.errors import SinkError
 
 
 class Attempt(msgspec.Struct, frozen=True):

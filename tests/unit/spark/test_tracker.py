@@ -12,10 +12,10 @@ from pyromq.remoting.errors import ConnectError
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
 from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
+from pyromq.spark.source.longpoll import LongPoll
 from pyromq.spark.source.offsets import Offset, Range, losses, ranges
 from pyromq.spark.source.options import Fallback, SourceOptions
 from pyromq.spark.source.tracker import Tracker
-from pyromq.spark.source.wait import Waiter
 
 R = TypeVar("R")
 Q0, Q1 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)
@@ -37,7 +37,7 @@ class Tables:
         self.looks = 0
         self.meanwhile: Callable[[], None] = lambda: None
         self.tracker = Tracker(
-            self.options, cast("Cluster", self), cast("Waiter", self), clock=self.clock, sleep=self.pass_time
+            self.options, cast("Cluster", self), cast("LongPoll", self), clock=self.clock, sleep=self.pass_time
         )
 
     def clock(self) -> float:

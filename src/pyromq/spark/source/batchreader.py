@@ -7,19 +7,19 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
 from pyromq.spark.net.cluster import Cluster
-from pyromq.spark.source import start as starting
+from pyromq.spark.source.bounds import all_bounds, ending_offsets, starting_offsets
 from pyromq.spark.source.offsets import Offset, losses, ranges
 from pyromq.spark.source.options import DataLoss, SourceOptions
-from pyromq.spark.task import reader
-from pyromq.spark.task.partition import QueuePartition
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.source.partitions import QueuePartition, queue_partitions
+from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rowshape import RowShape
 from pyromq.spark.task.worker import settle
 
 
 class BatchReader(DataSourceReader):
     """A bounded read of queues."""
 
-    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape) -> None:
         if options.starting_offsets == "latest":
             raise OptionError("startingOffsets=latest leaves nothing for a batch to read; say earliest, JSON or a time")
         self._options = options
@@ -28,7 +28,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> Sequence[InputPartition]:
         cluster = Cluster(self._options)
         try:
-            return reader.partitions(ranges(*self._ends(cluster)), self._options)
+            return queue_partitions(ranges(*self._ends(cluster)), self._options)
         finally:
             cluster.wire.close()
 
@@ -37,9 +37,9 @@ class BatchReader(DataSourceReader):
         if not queues and not self._options.wait_for_topic:
             wanted = self._options.topics_pattern or ", ".join(cluster.topics())
             raise RouteError(f"nobody serves {wanted}: create the topic, or check nameServer")
-        bounds = starting.all_bounds(cluster, queues)
-        start = Offset(starting.begin(cluster, queues, bounds, default="earliest"))
-        end = starting.finish(cluster, queues, bounds)
+        bounds = all_bounds(cluster, queues)
+        start = Offset(starting_offsets(cluster, queues, bounds, default="earliest"))
+        end = ending_offsets(cluster, queues, bounds)
         # Offsets beyond the last message are no loss: there is nothing there yet.
         finish = Offset(
             {queue: min(offset, bounds[queue][1]) for queue, offset in end.items()},
@@ -53,4 +53,4 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         settle()
         # Without any partition Spark reads one all the same, and calls it None.
-        return reader.read(partition, self._options, self._shape) if isinstance(partition, QueuePartition) else iter(())
+        return read_ranges(partition, self._options, self._shape) if isinstance(partition, QueuePartition) else iter(())

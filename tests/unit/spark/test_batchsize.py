@@ -1,7 +1,7 @@
 """How much a micro-batch takes. # SP-03"""
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.source.admission import FIRST_ROWS, Admission, Limits
+from pyromq.spark.source.batchsize import FIRST_ROWS, BatchLimits, BatchSize
 
 QUEUE = MessageQueue("t", "a", 0)
 
@@ -13,9 +13,9 @@ class Clock:
         return self.now
 
 
-def admission(**limits: float | None) -> tuple[Admission, Clock]:
+def admission(**limits: float | None) -> tuple[BatchSize, Clock]:
     clock = Clock()
-    return Admission(Limits(**limits), clock), clock  # type: ignore[arg-type]  # numbers of either kind
+    return BatchSize(BatchLimits(**limits), clock), clock  # type: ignore[arg-type]  # numbers of either kind
 
 
 def test_a_minimum_waits_no_longer_than_the_delay() -> None:

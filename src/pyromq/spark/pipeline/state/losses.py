@@ -13,9 +13,9 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.spark.errors import LostRange
 from pyromq.spark.pipeline.definition.plan import Plan, source_options
-from pyromq.spark.pipeline.state.checkpoint import Checkpoint
+from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
-from pyromq.spark.sink.base import Attempt
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.source.offsets import Offset, losses
@@ -66,7 +66,7 @@ def note_losses(plan: Plan, batch: int) -> int:
     if policy is DataLoss.FAIL:
         return 0
     state = State(plan.state)
-    begin, end = Checkpoint(state.checkpoint).bounds(batch)
+    begin, end = SparkCheckpoint(state.checkpoint).bounds(batch)
     lost = losses(begin or Offset(end.init), end) + _joined(state.lost_in(batch))
     if lost and policy is DataLoss.RECORD:
         _record(state, plan.query, batch, lost)

@@ -18,7 +18,7 @@ WEIGHT = 0.3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class BatchLimits:
     """What the options say. Times in seconds."""
 
     max_rows: int | None = None
@@ -29,10 +29,10 @@ class Limits:
     """How long a batch should take."""
 
 
-class Admission:
+class BatchSize:
     """Decides batch by batch."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float]) -> None:
+    def __init__(self, limits: BatchLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
         self._clock = clock
         self._waiting_since: float | None = None

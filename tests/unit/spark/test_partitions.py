@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.plan import WORTH_A_TASK, plan
+from pyromq.spark.source.partitions import WORTH_A_TASK, task_ranges
 
 
 @st.composite
@@ -23,8 +23,8 @@ def some_ranges(draw: st.DrawFn) -> list[Range]:
 def test_every_message_once(
     wanted: list[Range], max_partitions: int, min_partitions: int | None, max_records: int | None
 ) -> None:
-    tasks = plan(wanted, max_partitions=max_partitions, min_partitions=min_partitions, max_records=max_records)
-    assert tasks == plan(
+    tasks = task_ranges(wanted, max_partitions=max_partitions, min_partitions=min_partitions, max_records=max_records)
+    assert tasks == task_ranges(
         wanted[::-1], max_partitions=max_partitions, min_partitions=min_partitions, max_records=max_records
     )
     pieces = sorted(piece for task in tasks for piece in task)
@@ -48,15 +48,15 @@ def test_every_message_once(
 
 def test_many_queues_in_two_even_tasks() -> None:  # SP-08
     wanted = [Range("t", f"b{queue % 2}", queue, 0, 1000) for queue in range(64)]
-    tasks = plan(wanted, max_partitions=2)
+    tasks = task_ranges(wanted, max_partitions=2)
     assert [sum(piece.messages for piece in task) for task in tasks] == [32_000, 32_000]
     assert [{piece.broker for piece in task} for task in tasks] == [{"b0"}, {"b1"}]
 
 
 def test_little_is_one_task() -> None:
-    assert len(plan([Range("t", "b", queue, 0, 9) for queue in range(8)], max_partitions=8)) == 1
-    assert len(plan([Range("t", "b", queue, 0, WORTH_A_TASK) for queue in range(8)], max_partitions=8)) == 8
+    assert len(task_ranges([Range("t", "b", queue, 0, 9) for queue in range(8)], max_partitions=8)) == 1
+    assert len(task_ranges([Range("t", "b", queue, 0, WORTH_A_TASK) for queue in range(8)], max_partitions=8)) == 8
 
 
 def test_nothing_is_no_task() -> None:
-    assert plan([Range("t", "b", 0, 7, 7)], max_partitions=2) == []
+    assert task_ranges([Range("t", "b", 0, 7, 7)], max_partitions=2) == []

@@ -5,16 +5,42 @@ with the queues of few brokers.
 """
 
 import itertools
+import os
 from collections.abc import Iterable, Sequence
 
+from pyspark.sql.datasource import InputPartition
+
 from pyromq.spark.source.offsets import Range
+from pyromq.spark.source.options import SourceOptions
 
 WORTH_A_TASK = 4_000
 """Messages below which another task costs more than it saves."""
 MAX_PARTITIONS = 100_000
 
 
-def plan(
+class QueuePartition(InputPartition):
+    """The ranges that one task reads, one after another. Small, and readable wherever this package is installed."""
+
+    def __init__(self, ranges: tuple[Range, ...]) -> None:
+        super().__init__(None)
+        self.ranges = ranges
+
+    def __repr__(self) -> str:
+        return f"QueuePartition({', '.join(map(str, self.ranges))})"
+
+
+def queue_partitions(ranges: Iterable[Range], options: SourceOptions) -> list[QueuePartition]:
+    """The tasks of a batch."""
+    groups = task_ranges(
+        ranges,
+        max_partitions=options.max_partitions or os.cpu_count() or 1,
+        min_partitions=options.min_partitions,
+        max_records=options.max_records_per_partition,
+    )
+    return [QueuePartition(group) for group in groups]
+
+
+def task_ranges(
     wanted: Iterable[Range],
     *,
     max_partitions: int,

@@ -14,13 +14,13 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pyromq.spark.net.cluster import Cluster
+from pyromq.spark.source.longpoll import LongPoll
 from pyromq.spark.source.offsets import Offset, ranges
 from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.source.partitions import QueuePartition, queue_partitions
 from pyromq.spark.source.tracker import Tracker
-from pyromq.spark.source.wait import Waiter
-from pyromq.spark.task import reader
-from pyromq.spark.task.partition import QueuePartition
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rowshape import RowShape
 from pyromq.spark.task.worker import settle
 
 NO_LIMIT = 2**31 - 1
@@ -29,7 +29,7 @@ NO_LIMIT = 2**31 - 1
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream over queues. Made in several processes; connections exist only where they are used."""
 
-    def __init__(self, options: SourceOptions, shape: Shape) -> None:
+    def __init__(self, options: SourceOptions, shape: RowShape) -> None:
         self._options = options
         self._shape = shape
         self._tracker: Tracker | None = None
@@ -38,7 +38,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _tracking(self) -> Tracker:
         if self._tracker is None:
             cluster = Cluster(self._options)
-            self._tracker = Tracker(self._options, cluster, Waiter(cluster))
+            self._tracker = Tracker(self._options, cluster, LongPoll(cluster))
         return self._tracker
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
@@ -68,12 +68,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._tracking.freeze()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        return reader.partitions(ranges(Offset.parse(start), Offset.parse(end)), self._options)
+        return queue_partitions(ranges(Offset.parse(start), Offset.parse(end)), self._options)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, QueuePartition)  # noqa: S101 - Spark returns what `partitions` made
         settle()
-        return reader.read(partition, self._options, self._shape)
+        return read_ranges(partition, self._options, self._shape)
 
     def commit(self, end: dict[str, Any]) -> None:
         self._tracking.commit(end)

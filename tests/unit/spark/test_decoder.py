@@ -20,9 +20,9 @@ from pyromq.spark.errors import ReadError
 from pyromq.spark.options import read_options
 from pyromq.spark.source.options import CorruptRecords, SourceOptions
 from pyromq.spark.task import scalar
-from pyromq.spark.task.decode import RowSpec, Segment, decode
-from pyromq.spark.task.layout import walk
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.decoder import RowSpec, Segment, decode
+from pyromq.spark.task.recordlayout import walk
+from pyromq.spark.task.rowshape import RowShape
 
 ALL = RowSpec(tuple(COLUMNS))
 HOSTS = st.sampled_from([Host("127.0.0.1", 10911), Host("10.2.3.4", 1), Host("::1", 9), Host("fe80::1:2", 65535)])
@@ -247,7 +247,7 @@ def test_damaged_json_bodies_are_not_looked_into() -> None:
         SourceOptions,
         {"nameServer": "a:1", "topic": "orders", "bodyFormat": "json", "bodySchema": "id bigint", "badRecords": "keep"},
     )
-    shape = Shape.plan(options, schema, corrupt=options.corrupt_records)
+    shape = RowShape.plan(options, schema, corrupt=options.corrupt_records)
     batch = shape.batch(buffer, walk(buffer), [Segment(3, "orders", "broker-a")])
     assert batch.column("id").to_pylist() == [1, None, 4]
     assert "checksum" in batch.column("_error")[1].as_py()
@@ -255,11 +255,11 @@ def test_damaged_json_bodies_are_not_looked_into() -> None:
 
 
 def test_bodies_that_are_too_much_for_one_go_come_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pyromq.spark.task.decode.MAX_INFLATED", 1 << 20)
-    monkeypatch.setattr("pyromq.spark.task.decode.MAX_INFLATED_RECORDS", 3 << 20)
+    monkeypatch.setattr("pyromq.spark.task.decoder.MAX_INFLATED", 1 << 20)
+    monkeypatch.setattr("pyromq.spark.task.decoder.MAX_INFLATED_RECORDS", 3 << 20)
     body = compress(bytes(1 << 20), CompressionType.ZLIB)
     buffer = b"".join(packed(number, body, CompressionType.ZLIB.flag) for number in range(8))
-    shape = Shape(pa.schema([("body", pa.binary())]), RowSpec(("body",)), None)
+    shape = RowShape(pa.schema([("body", pa.binary())]), RowSpec(("body",)), None)
     found = list(shape.batches(buffer, walk(buffer), [Segment(8, "orders", "broker-a")]))
     assert len(found) > 1
     assert [len(row) for batch in found for row in batch.column("body").to_pylist()] == [1 << 20] * 8

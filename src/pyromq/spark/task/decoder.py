@@ -27,9 +27,9 @@ from pyromq.spark.errors import InflationError, ReadError
 from pyromq.spark.source.options import CorruptRecords
 from pyromq.spark.task import scalar
 from pyromq.spark.task.fields import hosts, native, times, with_offset_ids
-from pyromq.spark.task.gather import gather, text
-from pyromq.spark.task.layout import Bytes, Layout, Longs, Mask, locate, shapes
+from pyromq.spark.task.pieces import gather, text
 from pyromq.spark.task.propertytext import Properties
+from pyromq.spark.task.recordlayout import Bytes, Longs, Mask, RecordLayout, locate, shapes
 
 MAX_FAULTS = 5
 
@@ -173,13 +173,13 @@ class _Decoding:
             parts.append(self._scalar_part(rows[wrapped].tolist()))
             keep &= ~wrapped
         if not keep.all():
-            layout = Layout(*(getattr(layout, name)[keep] for name in Layout.__dataclass_fields__))
+            layout = RecordLayout(*(getattr(layout, name)[keep] for name in RecordLayout.__dataclass_fields__))
             rows = rows[keep]
         if len(rows):
             parts.append(self._vector_part(layout, rows))
         return parts
 
-    def _in_range(self, layout: Layout, rows: Longs) -> Mask:
+    def _in_range(self, layout: RecordLayout, rows: Longs) -> Mask:
         owner = self._owner[rows]
         offsets = layout.fixed["offset"] + np.array([each.delta for each in self._segments], np.int64)[owner]
         low = np.array([each.start for each in self._segments], np.int64)[owner]
@@ -188,7 +188,7 @@ class _Decoding:
         inside: Mask = (offsets < high) & ((offsets >= low) | _is_batch(layout))
         return inside
 
-    def _checksums(self, layout: Layout, sound: Mask) -> Mask:
+    def _checksums(self, layout: RecordLayout, sound: Mask) -> Mask:
         view = memoryview(self._buffer)
         spans = zip(layout.body_at.tolist(), layout.body_end.tolist(), layout.fixed["crc"].tolist(), strict=True)
         matches = [crc32(view[start:end]) & 0x7FFFFFFF == crc for start, end, crc in spans]
@@ -262,7 +262,7 @@ class _Decoding:
         """Whether its tag is wanted; of a damaged one without a tag only the broker knows."""
         return self._spec.tags is None or message.tags in self._spec.tags or (message.damaged and message.tags is None)
 
-    def _vector_part(self, layout: Layout, rows: Longs) -> _Part:
+    def _vector_part(self, layout: RecordLayout, rows: Longs) -> _Part:
         spec = self._spec
         properties = None
         if spec.tags is not None or not _FROM_PROPERTIES.isdisjoint(spec.columns):
@@ -276,14 +276,14 @@ class _Decoding:
                 rows = rows[passes.to_numpy(zero_copy_only=False)]
         return _Part(rows, columns)
 
-    def _column(self, name: str, layout: Layout, rows: Longs, properties: Properties | None) -> pa.Array:
+    def _column(self, name: str, layout: RecordLayout, rows: Longs, properties: Properties | None) -> pa.Array:
         if name in _NUMBERS:
             return native(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
         if properties is not None and name in _FROM_PROPERTIES:
             return self._from_properties(name, layout, properties)
         return getattr(self, f"_{name.lower()}")(layout, rows)
 
-    def _from_properties(self, name: str, layout: Layout, properties: Properties) -> pa.Array:
+    def _from_properties(self, name: str, layout: RecordLayout, properties: Properties) -> pa.Array:
         if name == "tags":
             return properties.column(Property.TAGS)
         if name == "keys":
@@ -294,41 +294,41 @@ class _Decoding:
             return pa.array([msgspec.json.encode(each).decode() for each in properties.dicts()], pa.string())
         return properties.maps()
 
-    def _queueoffset(self, layout: Layout, rows: Longs) -> pa.Array:
+    def _queueoffset(self, layout: RecordLayout, rows: Longs) -> pa.Array:
         deltas = np.array([each.delta for each in self._segments], np.int64)[self._owner[rows]]
         return pa.array(layout.fixed["offset"].astype(np.int64) + deltas)
 
-    def _topic(self, layout: Layout, rows: Longs) -> pa.Array:
+    def _topic(self, layout: RecordLayout, rows: Longs) -> pa.Array:
         if any(segment.topic is None for segment in self._segments):
             return text(gather(self._data, layout.topic_at, layout.topic_end))
         return self._shared([segment.topic for segment in self._segments], rows)
 
-    def _brokername(self, _layout: Layout, rows: Longs) -> pa.Array:
+    def _brokername(self, _layout: RecordLayout, rows: Longs) -> pa.Array:
         return self._shared([segment.broker for segment in self._segments], rows)
 
     def _shared(self, values: list[Any], rows: Longs) -> pa.Array:
         return pa.array(values, pa.string()).take(pa.array(self._owner[rows]))
 
-    def _sysflag(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _sysflag(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         flags = layout.fixed["sysflag"].astype(np.int32)
         return pa.array(flags & ~np.int32(sysflag.COMPRESSED) if self._spec.decompress else flags)
 
-    def _borntimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _borntimestamp(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         return times(layout.fixed["born"])
 
-    def _storetimestamp(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _storetimestamp(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         return times(layout.fixed["stored"])
 
-    def _bornhost(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _bornhost(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         return hosts(layout.fixed["bornhost"])
 
-    def _storehost(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _storehost(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         return hosts(layout.fixed["storehost"])
 
-    def _fault(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _fault(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         return pa.nulls(len(layout.end), pa.string())
 
-    def _body(self, layout: Layout, _rows: Longs) -> pa.Array:
+    def _body(self, layout: RecordLayout, _rows: Longs) -> pa.Array:
         bodies = gather(self._data, layout.body_at, layout.body_end)
         packed = np.flatnonzero(layout.fixed["sysflag"] & sysflag.COMPRESSED)
         if self._spec.decompress and len(packed):
@@ -338,7 +338,7 @@ class _Decoding:
             bodies = pa.concat_arrays([bodies, inflated]).take(pa.array(places))
         return text(bodies) if self._spec.text_body else bodies
 
-    def _inflate_all(self, layout: Layout, wanted: Mask) -> Mask:
+    def _inflate_all(self, layout: RecordLayout, wanted: Mask) -> Mask:
         """Inflate what is compressed; which of them cannot be."""
         broken: Mask = np.zeros(len(wanted), np.bool_)
         flags = layout.fixed["sysflag"]
@@ -363,6 +363,6 @@ class _Decoding:
         return inflated
 
 
-def _is_batch(layout: Layout) -> Mask:
+def _is_batch(layout: RecordLayout) -> Mask:
     found: Mask = layout.fixed["sysflag"] & sysflag.WRAPPED_BATCH == sysflag.WRAPPED_BATCH
     return found

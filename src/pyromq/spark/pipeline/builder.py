@@ -20,8 +20,23 @@ from typing import Any, Self
 import msgspec
 from pyspark.sql import DataFrame, SparkSession
 
-from pyromq.spark.pipeline.definition import definition as definitions
-from pyromq.spark.pipeline.definition.definition import Definition, Scalar, SinkEntry
+from pyromq.spark.pipeline.definition.definition import (
+    DeadLetters,
+    Dedup,
+    Definition,
+    DefinitionError,
+    DeltaTarget,
+    FormatTarget,
+    IcebergTarget,
+    ParquetTarget,
+    Parse,
+    Scalar,
+    SinkEntry,
+    TopicTarget,
+    Transform,
+    Watermark,
+    check,
+)
 from pyromq.spark.pipeline.run.progress import Totals
 from pyromq.spark.pipeline.run.runner import GRACE, Listener, PipelineRun
 
@@ -31,7 +46,7 @@ class Pipeline:
 
     def __init__(self, name: str, *, checkpoint: str) -> None:
         self._values: dict[str, Any] = {"name": name, "checkpoint": checkpoint, "source": {}, "sinks": []}
-        self._transform: list[definitions.Transform] = []
+        self._transform: list[Transform] = []
         self._functions: dict[str, Callable[[DataFrame], DataFrame]] = {}
 
     def source(self, **options: Scalar) -> Self:
@@ -41,46 +56,46 @@ class Pipeline:
 
     def parse(self, schema: str, *, on_error: str = "dlq", extra: str = "drop") -> Self:
         """Bodies are JSON with these fields."""
-        return self._set("parse", definitions.Parse, schema=schema, on_error=on_error, extra=extra)
+        return self._set("parse", Parse, schema=schema, on_error=on_error, extra=extra)
 
     def dedup(self, *keys: str, within: str = "10 minutes", time: str = "storeTimestamp") -> Self:
         """Drop rows whose keys came before, by default repetitions of a message by its producer."""
-        return self._set("dedup", definitions.Dedup, keys=list(keys) or ["msgId"], within=within, time=time)
+        return self._set("dedup", Dedup, keys=list(keys) or ["msgId"], within=within, time=time)
 
     def watermark(self, time: str, delay: str) -> Self:
         """How late rows may come for windows."""
-        return self._set("watermark", definitions.Watermark, time=time, delay=delay)
+        return self._set("watermark", Watermark, time=time, delay=delay)
 
     def sql(self, query: str) -> Self:
         """A SELECT over the view `input`."""
-        self._transform.append(definitions.Transform(sql=query))
+        self._transform.append(Transform(sql=query))
         return self
 
     def apply(self, function: Callable[[DataFrame], DataFrame]) -> Self:
         """Any function from DataFrame to DataFrame."""
         name = f"functions:f{len(self._functions)}"
         self._functions[name] = function
-        self._transform.append(definitions.Transform(python=name))
+        self._transform.append(Transform(python=name))
         return self
 
     def to_parquet(self, path: str, **settings: Any) -> Self:
-        return self._sink("parquet", definitions.ParquetTarget, path=path, **settings)
+        return self._sink("parquet", ParquetTarget, path=path, **settings)
 
     def to_delta(self, path: str, **settings: Any) -> Self:
-        return self._sink("delta", definitions.DeltaTarget, path=path, **settings)
+        return self._sink("delta", DeltaTarget, path=path, **settings)
 
     def to_iceberg(self, table: str, warehouse: str, **settings: Any) -> Self:
-        return self._sink("iceberg", definitions.IcebergTarget, table=table, warehouse=warehouse, **settings)
+        return self._sink("iceberg", IcebergTarget, table=table, warehouse=warehouse, **settings)
 
     def to_topic(self, topic: str, **settings: Any) -> Self:
-        return self._sink("topic", definitions.TopicTarget, topic=topic, **settings)
+        return self._sink("topic", TopicTarget, topic=topic, **settings)
 
     def to_format(self, name: str, **settings: Any) -> Self:
         """Any format that Spark knows."""
-        return self._sink("format", definitions.FormatTarget, format=name, **settings)
+        return self._sink("format", FormatTarget, format=name, **settings)
 
     def dlq(self, topic: str, **settings: Any) -> Self:
-        return self._set("dlq", definitions.DeadLetters, topic=topic, **settings)
+        return self._set("dlq", DeadLetters, topic=topic, **settings)
 
     def trigger(self, trigger: str, *, mode: str = "append") -> Self:
         """`every 2s` or `available-now`; `mode` is append or update, as for Spark's queries."""
@@ -97,8 +112,8 @@ class Pipeline:
         try:
             made = msgspec.convert({**self._values, "transform": self._transform}, Definition)
         except msgspec.ValidationError as error:
-            raise definitions.DefinitionError("", str(error)) from None
-        definitions.check(made)
+            raise DefinitionError("", str(error)) from None
+        check(made)
         return made
 
     def prepare(
@@ -146,4 +161,4 @@ def _made(kind: type[msgspec.Struct], path: str, values: dict[str, Any]) -> msgs
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise definitions.DefinitionError(path, str(error)) from None
+        raise DefinitionError(path, str(error)) from None

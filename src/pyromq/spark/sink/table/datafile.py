@@ -14,8 +14,8 @@ import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from pyromq.durable import sync_file
-from pyromq.spark.sink.base import SinkError
-from pyromq.spark.sink.table.layout import make_folder, partition_path
+from pyromq.spark.errors import SinkError
+from pyromq.spark.sink.table.folder import make_folder, partition_path
 
 ROW_GROUP_BYTES = 64 << 20
 BUFFERED_BYTES = 192 << 20

@@ -1,6 +1,5 @@
 """The task's side of both sources: ranges in, record batches out."""
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
@@ -8,33 +7,19 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.protocol import namespace
 from pyromq.spark.errors import LostRange, OptionError
-from pyromq.spark.log import ranges as files
+from pyromq.spark.log.ranges import covered, range_batches
 from pyromq.spark.log.storefiles import StoreFiles, store_paths
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import FilterType, ReadMode, SourceOptions
-from pyromq.spark.source.plan import plan
-from pyromq.spark.task.partition import QueuePartition
+from pyromq.spark.source.partitions import QueuePartition
 from pyromq.spark.task.pull import Puller, cached_cluster
-from pyromq.spark.task.rows import Shape
+from pyromq.spark.task.rowshape import RowShape
 
 
-def partitions(ranges: Sequence[Range], options: SourceOptions) -> list[QueuePartition]:
-    """The tasks of a batch."""
-    return [
-        QueuePartition(group)
-        for group in plan(
-            ranges,
-            max_partitions=options.max_partitions or os.cpu_count() or 1,
-            min_partitions=options.min_partitions,
-            max_records=options.max_records_per_partition,
-        )
-    ]
-
-
-def read(
+def read_ranges(
     partition: QueuePartition,
     options: SourceOptions,
-    shape: Shape,
+    shape: RowShape,
     *,
     on_loss: Callable[[LostRange], None] | None = None,
 ) -> Iterator[pa.RecordBatch]:
@@ -47,7 +32,7 @@ def read(
 
 
 def _from_files(
-    ranges: Sequence[Range], options: SourceOptions, shape: Shape
+    ranges: Sequence[Range], options: SourceOptions, shape: RowShape
 ) -> Generator[pa.RecordBatch, None, tuple[Range, ...]]:
     """What the files hold; returns what is left for the brokers: above all, entries that are not in files yet."""
     paths = store_paths(options.store_path or "", "storePath")
@@ -59,7 +44,7 @@ def _from_files(
         try:
             if path is None or options.filter_type is FilterType.SQL92:
                 raise OptionError(f"storePath names no directory of broker {wanted.broker}")  # noqa: TRY301 - see below
-            part = files.covered(StoreFiles(path), wanted, topic)
+            part = covered(StoreFiles(path), wanted, topic)
         except OptionError:
             if options.read_mode is ReadMode.LOG:
                 raise
@@ -69,5 +54,5 @@ def _from_files(
         if part.end < wanted.end:
             left.append(wanted._replace(start=part.end))
     for path, parts in held.items():
-        yield from files.batches(StoreFiles(path), parts, shape, tags=options.wanted_tags, within=options.namespace)
+        yield from range_batches(StoreFiles(path), parts, shape, tags=options.wanted_tags, within=options.namespace)
     return tuple(left)

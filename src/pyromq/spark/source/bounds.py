@@ -1,4 +1,4 @@
-"""Where a query begins, and where a batch ends: words, offsets, times and groups become one offset for each queue."""
+"""The two ends of a read within its queues: words, offsets, times and groups become one offset for each queue."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -6,7 +6,8 @@ from typing import Protocol, TypeVar
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError, RouteError
 from pyromq.spark.source.offsets import EARLIEST, LATEST, Bounds, Positions
-from pyromq.spark.source.options import Fallback, SelectionOptions, instant, queue_offsets
+from pyromq.spark.source.options import Fallback, SelectionOptions, queue_offsets
+from pyromq.spark.units import option_instant
 
 WORDS = {"earliest": EARLIEST, "latest": LATEST}
 R = TypeVar("R")
@@ -25,7 +26,7 @@ class Offsets(Protocol):
     def of_group(self, queues: Sequence[MessageQueue]) -> Positions: ...
 
 
-def begin(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds, *, default: str) -> Positions:
+def starting_offsets(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds, *, default: str) -> Positions:
     """The first offset to read of each queue. Times win over offsets. Raises OptionError or RouteError."""
     options = cluster.options
     times = _times(options.starting_timestamp, options.starting_offsets_by_timestamp, queues, "starting")
@@ -43,7 +44,7 @@ def begin(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds, *, d
     return positions
 
 
-def finish(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
+def ending_offsets(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds) -> Positions:
     """The offset at which a batch ends in each queue. Raises OptionError or RouteError."""
     options = cluster.options
     times = _times(options.ending_timestamp, options.ending_offsets_by_timestamp, queues, "ending")
@@ -104,7 +105,7 @@ def _of_group(cluster: Offsets, queues: Sequence[MessageQueue], bounds: Bounds) 
 def _times(single: str | None, each: str | None, queues: Sequence[MessageQueue], kind: str) -> Positions:
     times = {}
     if single is not None:
-        times = dict.fromkeys(queues, instant(single, f"{kind}Timestamp"))
+        times = dict.fromkeys(queues, option_instant(single, f"{kind}Timestamp"))
     if each is not None:
         key = f"{kind}OffsetsByTimestamp"
         times |= _named(queue_offsets(each, key), queues, key)

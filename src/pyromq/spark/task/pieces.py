@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.task.layout import Bytes, Longs
+from pyromq.spark.task.recordlayout import Bytes, Longs
 
 BINARY = pa.binary()
 

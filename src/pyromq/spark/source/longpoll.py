@@ -25,8 +25,8 @@ LOOK = 0.1
 SEND_TIMEOUT = 1.0
 
 
-class Waiter:
-    """Waits for arrivals in the queues of one query."""
+class LongPoll:
+    """The parked pulls of one query."""
 
     def __init__(
         self,

@@ -11,8 +11,8 @@ from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.errors import ColumnError, InflationError
 from pyromq.spark.source.options import BadRecords, BodyFormat, CorruptRecords, PropertiesFormat, RowOptions
 from pyromq.spark.task.body import BODY, ERROR, BodyReader, field_names
-from pyromq.spark.task.decode import RowSpec, Segment, decode
-from pyromq.spark.task.layout import Longs
+from pyromq.spark.task.decoder import RowSpec, Segment, decode
+from pyromq.spark.task.recordlayout import Longs
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ def schema_ddl(options: RowOptions) -> str:
     return ", ".join(part for part in parts if part)
 
 
-class Shape:
+class RowShape:
     """Makes the record batches of one schema."""
 
     def __init__(self, schema: pa.Schema, spec: RowSpec, body: BodyReader | None) -> None:
@@ -65,7 +65,7 @@ class Shape:
         *,
         tags: frozenset[str] | None = None,
         corrupt: CorruptRecords = CorruptRecords.FAIL,
-    ) -> "Shape":
+    ) -> "RowShape":
         """From the options and the schema that Spark wants. Raises ColumnError for columns or types nobody can make."""
         fields = {name.lower() for name in field_names(options.body_schema)} if options.body_schema else set()
         extra = {ERROR, BODY} if options.bad_records is BadRecords.KEEP and fields else set()

@@ -28,9 +28,8 @@ from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.namespace import wrap
 from pyromq.protocol.records.salvage import salvage_records
 from pyromq.protocol.routes import masters, writable_queues
-from pyromq.spark.errors import RouteError
+from pyromq.spark.errors import RouteError, SinkError
 from pyromq.spark.net.wire import Wire, succeeded
-from pyromq.spark.sink.base import SinkError
 
 TIMEOUT = 10.0
 PATIENCE = 30.0
@@ -48,7 +47,7 @@ class UnreadableError(SinkError):
     retryable = True
 
 
-class Target(msgspec.Struct, frozen=True):
+class WritableTopic(msgspec.Struct, frozen=True):
     """A topic, by its name on the wire, with its writable queues in a fixed order and their brokers' addresses."""
 
     topic: str
@@ -64,7 +63,7 @@ def wire_name(wire: Wire, name: str) -> str:
     return wrap(wire.options.namespace, name) if wire.options.namespace else name
 
 
-def find_target(wire: Wire, topic: str) -> Target:
+def find_topic(wire: Wire, topic: str) -> WritableTopic:
     """Where a topic can be written to. Raises RouteError when nobody takes messages for it."""
     name = wire_name(wire, topic)
     route = wire.route(name)
@@ -73,10 +72,12 @@ def find_target(wire: Wire, topic: str) -> Target:
     queues = writable_queues(name, route)
     if not queues:
         raise RouteError(f"no broker takes messages for topic {name} at present: no master, or no permission to write")
-    return Target(name, sorted(queues), masters(route.broker_datas))
+    return WritableTopic(name, sorted(queues), masters(route.broker_datas))
 
 
-def max_offsets(wire: Wire, target: Target, queues: Iterable[MessageQueue] | None = None) -> dict[MessageQueue, int]:
+def max_offsets(
+    wire: Wire, target: WritableTopic, queues: Iterable[MessageQueue] | None = None
+) -> dict[MessageQueue, int]:
     """One past the last message of each queue, whether readers see it yet or not.
 
     Raises RemotingError, ProtocolError or BrokerError.
@@ -92,7 +93,7 @@ def max_offsets(wire: Wire, target: Target, queues: Iterable[MessageQueue] | Non
     return _ask_all(wire, target, target.queues if queues is None else queues, question, reading)
 
 
-def committed(wire: Wire, target: Target, group: str) -> dict[MessageQueue, int]:
+def committed(wire: Wire, target: WritableTopic, group: str) -> dict[MessageQueue, int]:
     """The group's offsets; queues without one are left out. Raises as `max_offsets`."""
 
     def question(queue: MessageQueue) -> Command:
@@ -110,7 +111,7 @@ def committed(wire: Wire, target: Target, group: str) -> dict[MessageQueue, int]
     return {queue: offset for queue, offset in found.items() if offset >= 0}
 
 
-def commit(wire: Wire, target: Target, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+def commit(wire: Wire, target: WritableTopic, group: str, offsets: Mapping[MessageQueue, int]) -> None:
     """Store the group's offsets, and make the group where a broker asks for that. Raises as `max_offsets`."""
 
     def question(queue: MessageQueue) -> Command:
@@ -138,7 +139,7 @@ def commit(wire: Wire, target: Target, group: str, offsets: Mapping[MessageQueue
 
 def messages_between(
     wire: Wire,
-    target: Target,
+    target: WritableTopic,
     queue: MessageQueue,
     start: int,
     end: int,
@@ -185,7 +186,7 @@ def messages_between(
 
 def _ask_all(
     wire: Wire,
-    target: Target,
+    target: WritableTopic,
     queues: Iterable[MessageQueue],
     question: Callable[[MessageQueue], Command],
     reading: Callable[[Command, MessageQueue], T],

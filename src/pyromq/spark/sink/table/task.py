@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.sink.base import Written
-from pyromq.spark.sink.table.staging import DataFile, FileWriter
+from pyromq.spark.sink.sink import Written
+from pyromq.spark.sink.table.datafile import DataFile, FileWriter
 
 
 class TableFiles(Written, kw_only=True):

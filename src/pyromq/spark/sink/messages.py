@@ -11,8 +11,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.protocol.properties import RESERVED, Property
-from pyromq.spark.errors import ColumnError
-from pyromq.spark.sink.base import RowError
+from pyromq.spark.errors import ColumnError, RowError
 
 JSON = "json"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")
@@ -32,7 +31,7 @@ class Outgoing(NamedTuple):
     alone: bool = False
 
 
-class RowShape(msgspec.Struct, frozen=True, kw_only=True):
+class MessageShape(msgspec.Struct, frozen=True, kw_only=True):
     """How a pipeline's rows become messages: the body is one column, or all of them as JSON."""
 
     body: str = JSON
@@ -42,7 +41,7 @@ class RowShape(msgspec.Struct, frozen=True, kw_only=True):
     id: list[str] = []
 
 
-Rows = Callable[[pa.RecordBatch], Iterator[Outgoing]]
+RowMessages = Callable[[pa.RecordBatch], Iterator[Outgoing]]
 
 
 def _text(kind: pa.DataType) -> bool:
@@ -118,7 +117,7 @@ def message_rows(batch: pa.RecordBatch) -> Iterator[Outgoing]:
         yield Outgoing(topic, data, properties, flag or 0, queue, shard, key, timed)
 
 
-def shaped_rows(shape: RowShape, schema: pa.Schema) -> Rows:
+def shaped_rows(shape: MessageShape, schema: pa.Schema) -> RowMessages:
     """The same for rows of a pipeline. Raises ColumnError for columns that the rows do not have."""
     wanted = [*shape.keys, *([shape.tags] if shape.tags else []), *shape.shard, *shape.id]
     if shape.body != JSON:

@@ -48,7 +48,7 @@ _PREFIXES = (_prefix(8, 8), _prefix(20, 8), _prefix(8, 20), _prefix(20, 20))
 
 
 @dataclass(frozen=True)
-class Layout:
+class RecordLayout:
     """Records of one shape. All positions count from the start of the buffer."""
 
     fixed: npt.NDArray[np.void]
@@ -85,7 +85,7 @@ def shapes(data: Bytes, starts: Longs) -> npt.NDArray[np.int8]:
     return found
 
 
-def locate(data: Bytes, starts: Longs, shape: int) -> tuple[Layout, Mask]:
+def locate(data: Bytes, starts: Longs, shape: int) -> tuple[RecordLayout, Mask]:
     """Positions of all fields of records that have one shape, and which of the records are sound.
 
     Positions of the others are those of empty fields at their start.
@@ -96,7 +96,7 @@ def locate(data: Bytes, starts: Longs, shape: int) -> tuple[Layout, Mask]:
     safe = np.where(fits, starts, 0)
     if len(data) < width:
         empty = np.zeros(len(starts), np.int64)
-        return Layout(np.zeros(len(starts), prefix), *([empty] * 6)), np.zeros(len(starts), np.bool_)
+        return RecordLayout(np.zeros(len(starts), prefix), *([empty] * 6)), np.zeros(len(starts), np.bool_)
     windows = np.lib.stride_tricks.sliding_window_view(data, width)[safe]
     fixed = np.ascontiguousarray(windows).view(prefix).reshape(-1)
     size = fixed["size"].astype(np.int64)
@@ -121,7 +121,7 @@ def locate(data: Bytes, starts: Longs, shape: int) -> tuple[Layout, Mask]:
     topic_end = np.where(sound, topic_end, 0)
     sound &= _short(data, topic_end) == end - topic_end - 2
     ends = (body_at, body_end, topic_at, topic_end, topic_end + 2, end)
-    return Layout(fixed, *(np.where(sound, each, safe) for each in ends)), sound
+    return RecordLayout(fixed, *(np.where(sound, each, safe) for each in ends)), sound
 
 
 def _int(data: Bytes, at: Longs) -> npt.NDArray[np.int32]:

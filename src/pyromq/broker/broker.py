@@ -73,8 +73,8 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.errors import ConnectError
 from pyromq.remoting.server import Server
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
 from pyromq.store.timer.checkpoint import TimerCheckpoint
@@ -162,7 +162,7 @@ class Broker:
         self.replicas = ReplicationPort(config, self.steady)
         self.day_totals = DayTotals(clock, self._message_totals)
         self.runtime_sources: list[Callable[[], dict[str, object]]] = []
-        self.followers: dict[str, Callable[[Dispatch], None]] = {}
+        self.followers: dict[str, Callable[[Arrival], None]] = {}
         """Parts that follow a topic of the broker itself, told about each message in it."""
         self.link: MasterLink | None = None
         """A slave's connection to its master."""
@@ -545,7 +545,7 @@ class Broker:
     def _message_totals(self) -> tuple[int, int]:
         return self.store.stats.put_count, self.store.stats.get_transferred
 
-    def _follow(self, message: Dispatch) -> None:
+    def _follow(self, message: Arrival) -> None:
         self.followers[message.topic](message)
 
     def _connection_closed(self, connection: Connection) -> None:

@@ -21,9 +21,10 @@ from typing import Self
 from pyromq import durable
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
+from pyromq.store.arrival import Listener
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
-from pyromq.store.dispatch import Dispatcher, Listener
+from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index

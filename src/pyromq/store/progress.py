@@ -1,6 +1,6 @@
 """How far a store has come, as offsets of its log. Reads only."""
 
-from pyromq.store.dispatch import Dispatcher
+from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.flush import Flusher
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pyromq.protocol.records import sysflag
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.config import StoreConfig
-from pyromq.store.dispatch import Dispatcher
+from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog

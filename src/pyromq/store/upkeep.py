@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future, wait
 
 from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.config import StoreConfig
-from pyromq.store.dispatch import Dispatcher
+from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import StoreError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index

@@ -12,8 +12,8 @@ from pyromq.protocol.headers.admin import ResumeCheckHalfMessageHeader
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.record import peek_record
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.log.put import PutMessage, PutResult
 from tests.unit.broker.transacting import GROUP, Bench
 
@@ -213,7 +213,7 @@ def test_ends_written_by_apache_are_understood(tmp_path: Path) -> None:
 def test_an_end_may_come_before_the_half_message_is_visible(tmp_path: Path) -> None:
     # A producer that does not wait for the disk gets its answer before the record is in its queue.
     with Bench(tmp_path) as bench:
-        late: list[Dispatch] = []
+        late: list[Arrival] = []
         arrived = bench.halves.arrived
         bench.halves.arrived = late.append  # type: ignore[method-assign, assignment]
         half = bench.prepare()

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.message import Message
 from pyromq.protocol.records.batch import encode_batch
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import FlushDiskType
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.errors import DiskFullError
 from pyromq.store.index.index import Index
 from pyromq.store.log.put import PutMessage, PutStatus
@@ -89,11 +89,11 @@ def outcome(
     """Everything one can see of a store, down to the bytes of its files."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder), flush_disk_type=flush, mapped_file_size_commit_log=4 << 20)
-        arrivals: list[Dispatch] = []
+        arrivals: list[Arrival] = []
         store.add_listener(arrivals.append)
         results = [put(store, batch) for batch in batches]
         store.flush()
-        heard = [(*[getattr(each, name) for name in Dispatch.__struct_fields__[:-1]],) for each in arrivals]
+        heard = [(*[getattr(each, name) for name in Arrival.__struct_fields__[:-1]],) for each in arrivals]
         facts = (
             results,
             heard,
@@ -268,7 +268,7 @@ def test_a_listener_hears_no_more_of_a_topic_once_it_wants_no_more(tmp_path: Pat
     store = open_store(tmp_path, flush_disk_type=flush)
     topics, heard, all_heard = {"orders"}, list[int](), ears(store)
 
-    def listener(message: Dispatch) -> None:
+    def listener(message: Arrival) -> None:
         heard.append(message.queue_offset)
         topics.clear()
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole, FlushDiskType
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import bodies, open_store, put
 
@@ -19,7 +19,7 @@ class Curious:
         self._store = store
         self.heard: list[int] = []
 
-    def __call__(self, message: Dispatch) -> None:
+    def __call__(self, message: Arrival) -> None:
         self.heard.append(message.queue_offset)
         if len(self.heard) == 1:
             self.further()
@@ -59,7 +59,7 @@ def test_also_at_a_slave(tmp_path: Path, flush_disk_type: FlushDiskType) -> None
     store = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE, flush_disk_type=flush_disk_type)
     heard: list[int] = []
 
-    def listener(message: Dispatch) -> None:
+    def listener(message: Arrival) -> None:
         heard.append(message.queue_offset)
         if len(heard) == 1:
             store.append_raw(len(data) // 2, bytes(data[len(data) // 2 :]))

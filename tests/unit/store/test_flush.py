@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole, FlushDiskType
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.flags import Flag
 from pyromq.store.log.put import PutStatus
 from pyromq.store.messagestore import MessageStore
@@ -48,7 +48,7 @@ def open_with_mailbox(root: Path, clock: Clock) -> tuple[MessageStore, Mailbox]:
 
 def test_message_is_seen_only_after_it_is_on_disk(tmp_path: Path) -> None:
     store = open_store(tmp_path, flush_disk_type=SYNC)
-    arrivals: list[Dispatch] = []
+    arrivals: list[Arrival] = []
     store.add_listener(arrivals.append)
     with store._flusher.hold:
         result = put(store, properties={"TAGS": "t"})
@@ -67,7 +67,7 @@ def test_message_is_seen_only_after_it_is_on_disk(tmp_path: Path) -> None:
 
 def test_a_listener_hears_of_the_topics_it_wants_at_that_moment(tmp_path: Path) -> None:
     store = open_store(tmp_path)
-    arrivals: list[Dispatch] = []
+    arrivals: list[Arrival] = []
     wanted = {"orders"}
     store.add_listener(arrivals.append, wanted)
     put(store, topic="payments")

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import FlushDiskType
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.errors import DiskFullError
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.messagestore import MessageStore
@@ -57,7 +57,7 @@ def outcome(
     """Everything one can see of a store after the groups were put."""
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder), flush_disk_type=flush)
-        arrivals: list[Dispatch] = []
+        arrivals: list[Arrival] = []
         store.add_listener(arrivals.append)
         store.add_hook(delay, ["DELAY"])
         results = [result for group in groups for result in put(store, group)]

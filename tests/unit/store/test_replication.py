@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole, FlushDiskType
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutStatus
 from pyromq.store.messagestore import MessageStore
@@ -22,7 +22,7 @@ def ship(master: MessageStore, slave: MessageStore, piece: int) -> None:
 def test_slave_has_the_same_log_and_queues(tmp_path: Path, piece: int) -> None:
     master = open_store(tmp_path / "m")
     slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
-    seen: list[Dispatch] = []
+    seen: list[Arrival] = []
     slave.add_listener(seen.append)
     for n in range(30):
         put(master, "orders", n % 3, b"%d" % n + b"x" * 300, {"KEYS": f"k{n}", "TAGS": "t"})

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.protocol.records.record import check_record
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from tests.unit.store.storage import bodies, open_store, put
 
 ENTRY = struct.Struct(">qiq")
@@ -17,7 +17,7 @@ def test_a_put_in_the_middle_of_a_put_does_not_mix_with_it(tmp_path: Path) -> No
     # S-08: one writer at a time, also when a listener writes while its message is being dispatched
     store = open_store(tmp_path)
 
-    def echo(arrived: Dispatch) -> None:
+    def echo(arrived: Arrival) -> None:
         if arrived.topic == "orders":
             put(store, "echoes", 0, b"echo")
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 
 from pyromq.broker.tables.shares import left
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 
 QueueKey = tuple[str, int]
 
@@ -89,7 +89,7 @@ class PullPark:
         for ticket, pull in list(self._by_owner.get(owner, {}).items()):
             self._take(pull.key, [ticket])
 
-    def heard(self, message: Dispatch) -> None:
+    def heard(self, message: Arrival) -> None:
         """The store has a new message for its readers."""
         key = message.topic, message.queue_id
         self.arrived(key, message.queue_offset + 1, message.tags_code, message.properties)

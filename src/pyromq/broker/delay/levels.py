@@ -20,7 +20,7 @@ from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records.queueentry import ENTRY
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
@@ -97,7 +97,7 @@ class DelayLevels:
         if await self._durability.reached(self._store.max_physical_offset):
             await asyncio.to_thread(self._offsets.persist, table)
 
-    def arrived(self, message: Dispatch) -> None:
+    def arrived(self, message: Arrival) -> None:
         """A delayed message was stored."""
         number = message.queue_id + 1
         level = self._levels.get(number)

@@ -26,7 +26,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
@@ -179,7 +179,7 @@ class TimerDelivery:
             self.done.clear()
         return not self.done
 
-    def arrived(self, _message: Dispatch) -> None:
+    def arrived(self, _message: Arrival) -> None:
         """A timed message was stored."""
         self._pace.wake()
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from pyromq.broker.tables.shares import left
 from pyromq.protocol import names
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 
 ALL_QUEUES = -1
 RESUMED_PER_STEP = 64
@@ -106,7 +106,7 @@ class PopPark:
         if self._next_step is None or pop.due < self._next_step:
             self.wake()
 
-    def heard(self, message: Dispatch) -> None:
+    def heard(self, message: Arrival) -> None:
         """The store has a new message for its readers."""
         self.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
 

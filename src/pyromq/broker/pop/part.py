@@ -18,8 +18,8 @@ from pyromq.broker.pop.revivelog import ReviveLog
 from pyromq.broker.replication.succession.actingmaster import Work
 from pyromq.protocol.properties import Property
 from pyromq.remoting.endpoint import Handler
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 
@@ -80,7 +80,7 @@ class PopParts:
         self.batches.forget_topic(topic)
         self.buffer.forget_topic(topic)
 
-    def revivable(self, _message: Dispatch) -> None:
+    def revivable(self, _message: Arrival) -> None:
         """An entry of the revive topic became visible."""
         self._reviving.wake()
 

@@ -28,7 +28,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.consume import UpdateConsumerOffsetHeader
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ class MasterTables:
         """Copy everything soon."""
         self._wake.set()
 
-    def arrived(self, message: Dispatch) -> None:
+    def arrived(self, message: Arrival) -> None:
         """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
         if message.topic not in self._broker.topics:
             self._wake.set()

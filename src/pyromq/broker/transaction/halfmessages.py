@@ -26,8 +26,8 @@ from pyromq.protocol import names
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.record import RecordSummary, peek_record
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole
-from pyromq.store.dispatch import Dispatch
 from pyromq.store.log.put import PutMessage
 from pyromq.store.messagestore import MessageStore
 
@@ -151,7 +151,7 @@ class HalfMessages:
         if self._open:
             log.info("%d transactions are open", len(self._open))
 
-    def arrived(self, record: Dispatch) -> None:
+    def arrived(self, record: Arrival) -> None:
         """A record of the half queue became visible: it is open from now on. A slave keeps no track."""
         if self._store.role is BrokerRole.SLAVE:
             return

@@ -15,8 +15,9 @@ from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import V4_SIZE
 from pyromq.protocol.records.record import MAGIC_V1, MAGIC_V2, pack_record
 from pyromq.protocol.records.tags import tags_code
+from pyromq.store.arrival import Arrival, code_of
 from pyromq.store.config import BrokerRole, StoreConfig
-from pyromq.store.dispatch import Dispatch, Dispatcher, code_of
+from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import DiskFullError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.log.admission import INNER_BATCH_REFUSED, Admission, Hook
@@ -235,13 +236,13 @@ class Appender:
         queue = tail.queue
         if self._sync:
             self._hold(
-                Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
+                Arrival(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
             )
         elif self._waiting or not self._enter(
             topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue
         ):
             self._waiting.append(
-                Dispatch(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
+                Arrival(topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
             )
         stats = self._stats
         stats.put_count += 1
@@ -267,7 +268,7 @@ class Appender:
             self._codes[tags] = code
         return code
 
-    def _hold(self, entry: Dispatch) -> None:
+    def _hold(self, entry: Arrival) -> None:
         """Nobody may see the message before it is on disk."""
         self._waiting.append(entry)
         self._held()

@@ -16,7 +16,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.columns import batch_columns, property_columns
 from pyromq.protocol.records.host import V4_SIZE
-from pyromq.store.dispatch import Stretch, code_of
+from pyromq.store.arrival import Run, code_of
 from pyromq.store.errors import DiskFullError
 from pyromq.store.index.keyhash import Key
 from pyromq.store.log.append import Tail
@@ -81,7 +81,7 @@ class BatchAppender(GroupAppender):
         tail.next_offset = number + len(sizes)
         texts = [text[_LENGTH:] for text in tails]
         codes, keys = self._codes_and_keys(message.topic, tail, texts, offsets, timestamp)
-        stretch = Stretch(
+        stretch = Run(
             message.topic, message.queue_id, number, offsets[0], total, timestamp, message.sys_flag, tail.queue,
             offsets, sizes, codes, keys, texts,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from zlib import crc32
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import V4_SIZE
 from pyromq.protocol.records.record import MAGIC_V1
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from pyromq.store.log.append import Appender, Tail
 from pyromq.store.log.plainrecord import PREFIX, PROPERTIES_LENGTH
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
@@ -48,7 +48,7 @@ class GroupAppender(Appender):
                 ]
         return [self.put(message) for message in messages]
 
-    def _give(self, entries: list[Dispatch]) -> None:
+    def _give(self, entries: list[Arrival]) -> None:
         """Records are in the log: have them seen, at once or when they are on disk."""
         if self._sync:
             self._waiting.extend(entries)
@@ -75,7 +75,7 @@ class GroupAppender(Appender):
             tails.append(tail)
         return None if self._admission.asks_always else tails
 
-    def _append(self, messages: Sequence[PutMessage], tails: list[Tail], sizes: list[int]) -> list[Dispatch] | None:
+    def _append(self, messages: Sequence[PutMessage], tails: list[Tail], sizes: list[int]) -> list[Arrival] | None:
         """Write the records behind each other; None, and nothing has changed, when that takes more than a copy."""
         file, total = self._log.last, sum(sizes)
         if file is None or file.position + total > self._log.limit:
@@ -83,7 +83,7 @@ class GroupAppender(Appender):
         start, timestamp, store_host = file.position, self._clock(), self.store_host
         offset = file.start + start
         records: list[bytes] = []
-        entries: list[Dispatch] = []
+        entries: list[Arrival] = []
         try:
             for message, tail, size in zip(messages, tails, sizes, strict=True):
                 number, properties = tail.next_offset, message.property_map or {}
@@ -109,7 +109,7 @@ class GroupAppender(Appender):
                 tags = properties.get("TAGS")
                 code = self._codes.get(tags) or self._code(tags) if tags else 0
                 entries.append(
-                    Dispatch(
+                    Arrival(
                         message.topic, message.queue_id, number, offset, size, code, timestamp, message.sys_flag,
                         properties, tail.queue,
                     )

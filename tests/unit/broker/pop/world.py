@@ -31,7 +31,7 @@ from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers.base import Header
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
-from pyromq.store.dispatch import Dispatch
+from pyromq.store.arrival import Arrival
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import (
     Popped,
@@ -119,7 +119,7 @@ class PopWorld:
     def _timed_until(self) -> int:
         return self.waiting.timer.read_time
 
-    def _arrived(self, message: Dispatch) -> None:
+    def _arrived(self, message: Arrival) -> None:
         for park in (self.park, self.questions):
             park.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
 

@@ -10,16 +10,13 @@ from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from itertools import groupby, takewhile
 
-import msgspec
-
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.tags import tags_code
+from pyromq.store.arrival import Arrival, Listener, Run, code_of
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
-from pyromq.store.index.keyhash import Key
 from pyromq.store.log.walk import LogRecord, Walker
 from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.table import ConsumeQueues
@@ -29,82 +26,6 @@ log = logging.getLogger(__name__)
 _TRANSACTION = sysflag.TRANSACTION_MASK
 _COMMIT = sysflag.COMMIT
 _ROLLBACK = sysflag.ROLLBACK
-
-
-class Dispatch(msgspec.Struct, gc=False):
-    """One record on its way to queue, index and listeners."""
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    size: int
-    tags_code: int
-    store_timestamp: int
-    sys_flag: int
-    properties: dict[str, str]
-    queue: ConsumeQueue
-
-    @property
-    def next_offset(self) -> int:
-        """The queue offset after it."""
-        return self.queue_offset + 1
-
-
-class Stretch(msgspec.Struct, gc=False):
-    """Records of one queue that lie behind each other in the log, those of a batch: what they are entered with.
-
-    `texts` are their properties, looked into only if somebody wants to hear of the records one by one.
-    """
-
-    topic: str
-    queue_id: int
-    queue_offset: int
-    physical_offset: int
-    size: int
-    store_timestamp: int
-    sys_flag: int
-    queue: ConsumeQueue
-    offsets: Sequence[int]
-    sizes: Sequence[int]
-    codes: Sequence[int]
-    keys: Sequence[Key]
-    texts: Sequence[bytes]
-
-    @property
-    def next_offset(self) -> int:
-        """The queue offset after the last of them."""
-        return self.queue_offset + len(self.offsets)
-
-    def records(self) -> list[Dispatch]:
-        """Each by itself."""
-        return [
-            Dispatch(
-                self.topic, self.queue_id, number, offset, size, code, self.store_timestamp, self.sys_flag,
-                decode_properties(text), self.queue,
-            )
-            for number, (offset, size, code, text) in enumerate(
-                zip(self.offsets, self.sizes, self.codes, self.texts, strict=True), self.queue_offset
-            )
-        ]  # fmt: skip
-
-
-Listener = Callable[[Dispatch], None]
-"""Told about each record that has become visible in its queue. Must be quick and must not raise."""
-
-
-def code_of(topic: str, properties: Mapping[str, str], store_timestamp: int, delays: Mapping[int, int]) -> int:
-    """What the queue entry says besides the place: the hash of the tags, or when a delayed message is due."""
-    if topic == SCHEDULE_TOPIC and (level := _level(properties.get(Property.DELAY))) > 0:
-        return store_timestamp + delays.get(min(level, max(delays, default=0)), 1_000)
-    return tags_code(properties.get(Property.TAGS))
-
-
-def _level(text: str | None) -> int:
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0
 
 
 class Dispatcher:
@@ -119,7 +40,7 @@ class Dispatcher:
         self._delays = delays
         self.listeners: list[tuple[Listener, Container[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
-        self.waiting: deque[Dispatch | Stretch] = deque()
+        self.waiting: deque[Arrival | Run] = deque()
         """Records that may not be seen yet, or could not be entered."""
         self._packed = 0  # how many more records than entries wait: a stretch is one entry
         self.position = 0
@@ -152,23 +73,23 @@ class Dispatcher:
         """How many records wait."""
         return len(self.waiting) + self._packed
 
-    def hold(self, stretch: Stretch) -> None:
+    def hold(self, stretch: Run) -> None:
         """Have the records of a stretch wait."""
         self.waiting.append(stretch)
         self._packed += len(stretch.offsets) - 1
 
-    def add(self, record: Dispatch) -> None:
+    def add(self, record: Arrival) -> None:
         """Dispatch a record that may be seen at once, after those that wait."""
         if self.waiting or not self.feed(record):
             self.waiting.append(record)
 
-    def add_many(self, records: Sequence[Dispatch]) -> None:
+    def add_many(self, records: Sequence[Arrival]) -> None:
         """`add` for each of several records, which lie in the log in this order."""
         if self.waiting or not self._enter_many(records):
             for record in records:
                 self.add(record)
 
-    def add_stretch(self, stretch: Stretch) -> None:
+    def add_stretch(self, stretch: Run) -> None:
         """`add` for each record of a stretch."""
         if self.waiting or not self._enter_stretch(stretch):
             for record in stretch.records():
@@ -184,7 +105,7 @@ class Dispatcher:
             record = waiting[0]
             if record.physical_offset + record.size > confirmed:
                 return
-            if isinstance(record, Stretch):
+            if isinstance(record, Run):
                 waiting.popleft()
                 waiting.extendleft(reversed(self._unpack(record)))
             elif self.feed(record):
@@ -192,25 +113,25 @@ class Dispatcher:
             else:
                 return
 
-    def _enter_all(self, ready: Sequence[Dispatch | Stretch]) -> bool:
+    def _enter_all(self, ready: Sequence[Arrival | Run]) -> bool:
         """Enter the first of those that wait, with as few steps as can be; False when the rest takes more."""
         waiting = self.waiting
         for kind, run in groupby(ready, type):
-            if kind is Stretch:
+            if kind is Run:
                 for stretch in run:
-                    if not isinstance(stretch, Stretch) or not self._enter_stretch(stretch):
+                    if not isinstance(stretch, Run) or not self._enter_stretch(stretch):
                         return False
                     waiting.popleft()
                     self._packed -= len(stretch.offsets) - 1
             else:
-                records = [record for record in run if isinstance(record, Dispatch)]
+                records = [record for record in run if isinstance(record, Arrival)]
                 if not self._enter_many(records):
                     return False
                 for _ in records:
                     waiting.popleft()
         return True
 
-    def _enter_stretch(self, stretch: Stretch) -> bool:
+    def _enter_stretch(self, stretch: Run) -> bool:
         """Enter records as one; False when they must be entered one by one, again if need be."""
         offsets, topic, index = stretch.offsets, stretch.topic, self._index
         if self.stuck:
@@ -231,12 +152,12 @@ class Dispatcher:
                         listener(record)
         return True
 
-    def _unpack(self, stretch: Stretch) -> list[Dispatch]:
+    def _unpack(self, stretch: Run) -> list[Arrival]:
         """The records of a stretch that no longer waits as one."""
         self._packed -= len(stretch.offsets) - 1
         return stretch.records()
 
-    def _enter_many(self, records: Sequence[Dispatch]) -> bool:
+    def _enter_many(self, records: Sequence[Arrival]) -> bool:
         """Enter records step by step for all of them; False when they must be entered one by one, again if need be."""
         index = self._index
         if not records or self.stuck or any(record.sys_flag & _TRANSACTION for record in records):
@@ -308,14 +229,14 @@ class Dispatcher:
         waiting = self.waiting
         while waiting and waiting[-1].physical_offset + waiting[-1].size > offset:
             last = waiting.pop()
-            if isinstance(last, Stretch):  # its first records may be left
+            if isinstance(last, Run):  # its first records may be left
                 left = [record for record in self._unpack(last) if record.physical_offset < offset]
                 waiting.extend(left)
         self.position = min(self.position, offset)
 
-    def _read(self, record: LogRecord) -> Dispatch:
+    def _read(self, record: LogRecord) -> Arrival:
         properties = record.properties()
-        return Dispatch(
+        return Arrival(
             record.topic,
             record.queue_id,
             record.queue_offset,
@@ -328,7 +249,7 @@ class Dispatcher:
             self._queues.get_or_create(record.topic, record.queue_id),
         )
 
-    def feed(self, record: Dispatch) -> bool:
+    def feed(self, record: Arrival) -> bool:
         """Dispatch one record, out of turn if others wait. False when a queue cannot be written."""
         return self.enter(
             record.topic,
@@ -356,7 +277,7 @@ class Dispatcher:
         properties: dict[str, str],
         queue: ConsumeQueue,
     ) -> bool:
-        """The same with the fields of a `Dispatch`, which is made only if somebody listens."""
+        """The same with the fields of a `Arrival`, which is made only if somebody listens."""
         kind = sys_flag & _TRANSACTION
         queued = not kind or kind == _COMMIT
         try:
@@ -377,7 +298,7 @@ class Dispatcher:
             for listener, topics in self.listeners:
                 if topics is None or topic in topics:
                     fields = (topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
-                    listener(Dispatch(*fields))
+                    listener(Arrival(*fields))
         return True
 
     def _resume(self) -> None:

@@ -1,24 +1,22 @@
-"""Settings of a store. Field names are RocketMQ's property names in Python case; defaults are RocketMQ's, but safer."""
+"""The options of a store, under RocketMQ's own property names, and the settings of one store made of them.
 
-from dataclasses import dataclass, field
+Each option is declared here and nowhere else: a broker inherits `StoreSettings`, so that its files and flags have them
+under the titles that a broker's reference page groups them by. Defaults are Apache's, except for synchronous flush.
+"""
+
+from dataclasses import FrozenInstanceError
 from enum import StrEnum
 from pathlib import Path
+from typing import Self
 
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
+from pyromq.settings.declaration import Settings, options, settings
+from pyromq.settings.option import computed, option
 from pyromq.store.errors import StoreError
 from pyromq.store.log.soundness import CrcOnRead
 
 DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
-
-
-CHANGEABLE = frozenset(
-    {
-        "clean_file_forcibly_enable", "delete_file_batch_max", "delete_when", "disk_max_used_space_ratio",
-        "disk_space_clean_forcibly_ratio", "disk_space_warning_level_ratio", "file_reserved_time",
-        "max_commit_log_size", "max_flush_waiters", "max_message_size",
-    }
-)  # fmt: skip
-"""What an open store can be told to do otherwise."""
+KB, MB, GB = 1 << 10, 1 << 20, 1 << 30
 
 
 class BrokerRole(StrEnum):
@@ -32,59 +30,124 @@ class FlushDiskType(StrEnum):
     ASYNC_FLUSH = "ASYNC_FLUSH"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreConfig:
-    """What a store needs to know. Times are milliseconds, ratios per cent, sizes bytes, unless a comment says else."""
+@settings
+class RoleSettings(Settings):
+    """Identity and addresses."""
 
-    store_path_root_dir: Path = field(default_factory=lambda: Path.home() / "store")
-    store_path_commit_log: Path | None = None  # None: <root>/commitlog
-    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
-    flush_disk_type: FlushDiskType = FlushDiskType.SYNC_FLUSH  # Apache: ASYNC_FLUSH
+    broker_role: BrokerRole = option(BrokerRole.ASYNC_MASTER, "What the broker is to its replicas.")
 
-    mapped_file_size_commit_log: int = 1 << 30
-    mapped_file_size_consume_queue: int = 300_000 * ENTRY_SIZE
-    max_message_size: int = 4 << 20
-    allocate_step_commit_log: int = 16 << 20  # blocks are allocated ahead by this much
-    max_open_queue_files: int = 512  # consume-queue files open at a time, over all queues
 
-    message_index_enable: bool = True
-    message_index_safe: bool = False
-    max_hash_slot_num: int = 5_000_000
-    max_index_num: int = 20_000_000
-    max_msgs_num_batch: int = 64
+@settings
+class AppendSettings(Settings):
+    """Sending."""
 
-    flush_interval_commit_log: int = 500
-    flush_commit_log_least_pages: int = 4
-    flush_commit_log_thorough_interval: int = 10_000
-    flush_interval_consume_queue: int = 1_000
-    flush_consume_queue_least_pages: int = 2
-    flush_consume_queue_thorough_interval: int = 60_000
-    save_interval_bytes: int = 128 << 20  # recovery after a crash begins at most about this far before the end
-    sync_flush_timeout: int = 5_000
-    max_flush_waiters: int = 65_536  # messages appended but neither flushed nor given up; more: OS_PAGE_CACHE_BUSY
+    max_message_size: int = option(4 * MB, "Largest body.", unit="bytes", minimum=1, maximum=15 * MB, reloadable=True)
+    max_flush_waiters: int = option(
+        65_536, "Messages that may wait for the disk at a time.", minimum=1, reloadable=True
+    )
 
-    check_crc_on_recover: bool = True
-    check_crc_on_read: CrcOnRead = CrcOnRead.SAMPLED
 
-    max_filter_message_size: int = 16_000
-    max_transfer_bytes_on_message_in_memory: int = 262_144
-    max_transfer_count_on_message_in_memory: int = 32
-    max_transfer_bytes_on_message_in_disk: int = 65_536
-    max_transfer_count_on_message_in_disk: int = 8
-    access_message_in_memory_max_ratio: int = 40
-    offset_check_in_slave: bool = False
+@settings
+class ReadSettings(Settings):
+    """Pulling."""
 
-    clean_resource_interval: int = 10_000
-    delete_when: str = "04"  # local hours, ';'-separated
-    file_reserved_time: int = 72  # hours
-    delete_file_batch_max: int = 10
-    clean_file_forcibly_enable: bool = True
-    disk_max_used_space_ratio: int = 75
-    disk_space_clean_forcibly_ratio: int = 85
-    disk_space_warning_level_ratio: int = 90
-    max_commit_log_size: int = 0  # total bytes of the commit log kept by retention; 0: no such limit
+    max_transfer_bytes_on_message_in_memory: int = option(256 * KB, "Bytes a pull returns at most.", minimum=1)
+    max_transfer_count_on_message_in_memory: int = option(32, "Messages a pull returns at most.", minimum=1)
+    max_transfer_bytes_on_message_in_disk: int = option(64 * KB, "The same, far behind the end.", minimum=1)
+    max_transfer_count_on_message_in_disk: int = option(8, "The same, far behind the end.", minimum=1)
+    access_message_in_memory_max_ratio: int = option(
+        40, "Share of memory within which a reader counts as near the end.", unit="%", minimum=1, maximum=95
+    )
+    offset_check_in_slave: bool = option(False, "Let a slave correct offsets.")
+    max_filter_message_size: int = option(16_000, "Bytes of queue entries looked at per pull.", minimum=20)
 
-    message_delay_level: str = DELAY_LEVELS
+
+@settings
+class FileSettings(Settings):
+    """Message store."""
+
+    store_path_root_dir: Path = option(
+        computed(lambda: Path.home() / "store", "~/store"), "Folder of everything the broker keeps."
+    )
+    store_path_commit_log: Path | None = option(None, "Folder of the commit log; empty: below the root.")
+    flush_disk_type: FlushDiskType = option(
+        FlushDiskType.SYNC_FLUSH, "SYNC_FLUSH: a message is on disk before it is acknowledged."
+    )
+    sync_flush_timeout: int = option(5_000, "Wait for a flush before FLUSH_DISK_TIMEOUT.", unit="ms", minimum=1)
+    flush_interval_commit_log: int = option(500, "Time between asynchronous flushes.", unit="ms", minimum=1)
+    flush_commit_log_least_pages: int = option(4, "Dirty pages that make one worth it.", minimum=0)
+    flush_commit_log_thorough_interval: int = option(10_000, "Flush everything this often.", unit="ms", minimum=1)
+    flush_interval_consume_queue: int = option(1_000, "Time between flushes of queues.", unit="ms", minimum=1)
+    flush_consume_queue_least_pages: int = option(2, "Dirty pages that make one worth it.", minimum=0)
+    flush_consume_queue_thorough_interval: int = option(60_000, "Flush all this often.", unit="ms", minimum=1)
+    mapped_file_size_commit_log: int = option(GB, "Size of a commit-log file.", unit="bytes", minimum=64 * KB)
+    mapped_file_size_consume_queue: int = option(
+        6_000_000, "Size of a queue file, rounded up to a multiple of 20.", minimum=20
+    )
+    message_index_enable: bool = option(True, "Keep an index by key.")
+    message_index_safe: bool = option(False, "Rebuild the whole index after a crash.")
+    max_hash_slot_num: int = option(5_000_000, "Hash slots of an index file.", minimum=1)
+    max_index_num: int = option(20_000_000, "Entries of an index file.", minimum=2)
+    max_msgs_num_batch: int = option(64, "Messages a key query returns at most.", minimum=1)
+    check_crc_on_recover: bool = option(True, "Verify bodies when recovering.", key="checkCRCOnRecover")
+    check_crc_on_read: CrcOnRead = option(
+        CrcOnRead.SAMPLED,
+        "Verify bodies that are read: `always`, `never`, or `sampled`: all that an earlier run wrote or that has left "
+        "memory, and one read in 64 of the others.",
+        key="checkCRCOnRead",
+    )
+    message_delay_level: str = option(DELAY_LEVELS, "Delay of each level, from 1.")
+
+
+@settings
+class RetentionSettings(Settings):
+    """Retention."""
+
+    file_reserved_time: int = option(72, "Age at which a log file may go.", unit="hours", minimum=0, reloadable=True)
+    delete_when: str = option("04", "Local hours in which aged files go, separated by ;", reloadable=True)
+    disk_max_used_space_ratio: int = option(
+        75, "Used disk above which aged files go at once.", unit="%", maximum=100, reloadable=True
+    )
+    disk_space_clean_forcibly_ratio: int = option(
+        85, "Used disk above which any old file goes.", unit="%", maximum=100, reloadable=True
+    )
+    disk_space_warning_level_ratio: int = option(
+        90, "Used disk above which sends are refused.", unit="%", maximum=100, reloadable=True
+    )
+    clean_file_forcibly_enable: bool = option(True, "Allow files to go before their age.", reloadable=True)
+    clean_resource_interval: int = option(10_000, "Time between two looks.", unit="ms", minimum=10)
+    delete_file_batch_max: int = option(10, "Files that go at a time.", minimum=1, reloadable=True)
+    max_commit_log_size: int = option(
+        0, "Total size of the log to keep; 0: any.", unit="bytes", minimum=0, reloadable=True
+    )
+
+
+@settings
+class StoreSettings(RetentionSettings, FileSettings, ReadSettings, AppendSettings, RoleSettings):
+    """What a store can be told from outside."""
+
+
+CHANGEABLE = frozenset(each.name for each in options(StoreSettings).values() if each.reloadable)
+"""What an open store can be told to do otherwise."""
+
+
+@settings
+class StoreConfig(StoreSettings):
+    """The settings of one store, which do not change. Ranges are those of files and flags: tests may go below."""
+
+    allocate_step_commit_log: int = option(16 * MB, "Blocks are allocated ahead by this much.", unit="bytes")
+    max_open_queue_files: int = option(512, "Consume-queue files open at a time, over all queues.")
+    save_interval_bytes: int = option(
+        128 * MB, "Recovery after a crash begins at most about this far before the end.", unit="bytes"
+    )
+
+    @classmethod
+    def of(cls, given: StoreSettings) -> Self:
+        """What `given` says about the store. Raises StoreError."""
+        values = {name: getattr(given, name) for name in options(StoreSettings)}
+        # Up to whole entries, as Apache's does with sizes that old guides recommend.
+        values["mapped_file_size_consume_queue"] += -given.mapped_file_size_consume_queue % ENTRY_SIZE
+        return cls(**values)
 
     def __post_init__(self) -> None:
         if self.mapped_file_size_consume_queue <= 0 or self.mapped_file_size_consume_queue % ENTRY_SIZE:
@@ -94,6 +157,12 @@ class StoreConfig:
         _ = self.delete_hours
         if "," in str(self.store_path_commit_log or ""):
             raise StoreError("storePathCommitLog with several directories is not supported: name one directory")
+        self._made = True
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if "_made" in self.__dict__:
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        super().__setattr__(name, value)
 
     @property
     def commit_log_dir(self) -> Path:

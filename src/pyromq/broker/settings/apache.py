@@ -3,6 +3,11 @@
 A file written for Apache's broker loads as it is; these keys are accepted and reported as having no effect.
 """
 
+from enum import StrEnum
+
+from pyromq.settings.declaration import Settings, settings
+from pyromq.settings.option import option
+
 _ONLY_BEFORE_5 = frozenset(
     {
         "commercialBigCount", "commercialEnable", "commercialTimerCount", "commercialTransCount",
@@ -126,3 +131,25 @@ WITHOUT_EFFECT = _ONLY_BEFORE_5 | _PATHS_BELOW_THE_ROOT | frozenset(
         "warmMapedFileEnable",
     }
 )  # fmt: skip
+
+
+class _Only(StrEnum):
+    """The single value of a key whose other values ask for something that PyroMQ does not do."""
+
+    DEFAULT = "default"
+
+
+@settings
+class UnsupportedSettings(Settings):
+    """Known but refused, unless left at their default.
+
+    Ignoring these would open a door or misread files, so any other value stops the start.
+    """
+
+    enable_d_leger_commit_log: bool = option(False, "A Raft commit log.", key="enableDLegerCommitLog", choices=(False,))
+    enable_controller_mode: bool = option(False, "Fail-over by a controller.", choices=(False,))
+    pop_consumer_kv_service_enable: bool = option(
+        False, "State of pop consumers in RocksDB.", key="popConsumerKVServiceEnable", choices=(False,)
+    )
+    store_type: _Only = option(_Only.DEFAULT, "Another engine for queues.")
+    enable_consume_queue_ext: bool = option(False, "Extended queue files.", choices=(False,))

@@ -10,6 +10,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pyromq.errors import PyroMQError
+from pyromq.remoting import errors as remoting
 
 
 class ErrorCode(IntEnum):
@@ -188,3 +189,21 @@ class RequestTimeout(ClientError):  # noqa: N818 - named as the other time-outs 
 
     def __init__(self, message: str) -> None:
         super().__init__(message, code=ErrorCode.REQUEST_TIMEOUT, retryable=True)
+
+
+def transport_error(error: remoting.RemotingError, broker: str | None) -> ClientError:
+    """A transport fault as an error of the client's family."""
+    if isinstance(error, remoting.TooManyRequests):
+        return TooManyRequestsError(str(error), broker=broker)
+    return TransportError(str(error), code=code_of(error), broker=broker, retryable=error.retryable)
+
+
+def code_of(error: PyroMQError | None) -> int | None:
+    """The code that a fault is reported under: the broker's own, or what the client makes of it."""
+    if isinstance(error, BrokerError):
+        return error.code
+    if isinstance(error, remoting.ConnectError):
+        return ErrorCode.CONNECT_BROKER
+    if isinstance(error, remoting.CallTimeout):
+        return ErrorCode.ACCESS_BROKER_TIMEOUT
+    return ErrorCode.BROKER_NOT_EXIST if isinstance(error, ClientError) else None

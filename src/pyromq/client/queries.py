@@ -8,9 +8,8 @@ import logging
 from abc import abstractmethod
 from typing import TypeVar
 
-from pyromq.client.errors import BrokerError, ClientError, ErrorCode
+from pyromq.client.errors import BrokerError, ClientError, ErrorCode, transport_error
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.producer.sends import transport_error
 from pyromq.client.state import Client
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.route import BrokerData

@@ -216,6 +216,6 @@ async def test_shared_instance(tmp_path: Path) -> None:
         assert first._instance is second._instance
         await first.send(Message("orders", b"x"), timeout=LIMIT)
         await second.send(Message("orders", b"x"), timeout=LIMIT)
-        transport = first._instance._transport
+        transport = first._instance.transport
         connections = getattr(transport, "connections")  # noqa: B009 - only the real transport has it
         assert sorted(connections) == sorted([server.namesrv_address, server.broker_address])

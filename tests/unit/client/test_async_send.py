@@ -250,7 +250,7 @@ async def test_async_with_no_time_left() -> None:
 
 
 def record(producer: Producer, broker: str) -> FaultRecord | None:
-    faults = producer._dispatch.faults
+    faults = producer._sends.faults
     assert faults is not None
     return faults.get(broker)
 
@@ -332,7 +332,7 @@ async def test_nothing_is_recorded_when_switched_off() -> None:
     cluster = cluster_of("a")
     producer = await cluster.producer()
     await producer.send(Message("T", b"x"))
-    assert producer._dispatch.faults is None
+    assert producer._sends.faults is None
 
 
 @asyncio_test
@@ -434,8 +434,8 @@ async def test_backpressure_by_count() -> None:
     for future in futures:
         future.cancel()
     await settle()
-    assert producer._dispatch.backpressure.count.in_use == 0
-    assert producer._dispatch.backpressure.size.in_use == 0
+    assert producer._sends.backpressure.count.in_use == 0
+    assert producer._sends.backpressure.size.in_use == 0
 
 
 @asyncio_test
@@ -576,8 +576,8 @@ async def test_messages_are_put_together() -> None:
     assert not others
     assert command.code == RequestCode.SEND_BATCH_MESSAGE
     assert decode_properties(command.header(SendMessageV2Header).properties or "") == {"WAIT": "true"}
-    assert producer._dispatch._accumulator is not None
-    assert producer._dispatch._accumulator.held_bytes == 0
+    assert producer._sends.accumulator is not None
+    assert producer._sends.accumulator.held_bytes == 0
     await producer.close()
 
 

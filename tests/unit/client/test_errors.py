@@ -13,8 +13,8 @@ from pyromq.client.errors import (
     SendFailedError,
     ServiceStateError,
     TooManyRequestsError,
+    transport_error,
 )
-from pyromq.client.producer.sends import transport_error
 from pyromq.errors import PyroMQError
 from pyromq.remoting.errors import AddressError, CallTimeout, ConnectError, TooManyRequests
 

@@ -19,7 +19,7 @@ from pyromq.client.errors import (
     TransportError,
 )
 from pyromq.client.hooks import ForbiddenCheck, MessageType, SendContext, SendMode
-from pyromq.client.producer.outgoing import prepare
+from pyromq.client.producer.envelope import prepare
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import SendStatus
 from pyromq.client.producer.selectors import by_hash

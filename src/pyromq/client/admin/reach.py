@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
-from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError
+from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError, transport_error
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.producer.sends import transport_error
 from pyromq.client.state import Client
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData

@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 from pyromq.client.blocking import loop as background
 from pyromq.client.blocking.client import GroupClient, waiting
+from pyromq.client.callbacks import Callback
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
-from pyromq.client.producer.callbacks import Callback
-from pyromq.client.producer.dispatch import Choice, Payload
 from pyromq.client.producer.producer import Producer as AsyncProducer
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
 from pyromq.client.producer.selectors import Selector
+from pyromq.client.producer.sends import Choice, Payload
 from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
 from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from pyromq.client.trace import context as tracecontext

@@ -26,11 +26,10 @@ from pyromq.client.consumer.subscription import (
     class_subscription,
     is_tag_filter,
 )
-from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError
+from pyromq.client.errors import ClientError, NoRouteError, ServiceStateError, transport_error
 from pyromq.client.instance import registry
 from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.transport import Transport
-from pyromq.client.producer.sends import transport_error
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.state import ServiceState, require
 from pyromq.protocol import namespace as namespaces

@@ -80,11 +80,11 @@ class ClientInstance:
         """Told the address of a broker whose connection ended."""
         self._inbound = Inbound(self)
         self._lookup = lookup
-        self._transport = transport or connect(
+        self.transport = transport or connect(
             config, self._inbound.handlers(), on_open=self._connected, on_close=self._disconnected
         )
         # Of a client it uses only what `Transport` has.
-        self.name_servers = NameServers(cast("Client", self._transport), clock=self.clock.monotonic)
+        self.name_servers = NameServers(cast("Client", self.transport), clock=self.clock.monotonic)
         self.update_name_servers(config.namesrv or "")
         self._tasks: set[asyncio.Task[object]] = set()
         self._start_lock = asyncio.Lock()
@@ -134,7 +134,7 @@ class ClientInstance:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.requests.fail_all(ServiceStateError(f"client instance {self.client_id} was stopped"))
-        await self._transport.close()
+        await self.transport.close()
         await self.callbacks.close(self.clock, STOP_GRACE)
 
     def check_process(self) -> None:
@@ -142,6 +142,12 @@ class ClientInstance:
         pid = os.getpid()
         if pid != self._pid:
             raise ForkedError(self._pid, pid)
+
+    def check_usable(self) -> None:
+        """Raises ForkedError, and ServiceStateError once the instance was stopped."""
+        self.check_process()
+        if self.state is ServiceState.SHUTDOWN_ALREADY:
+            raise ServiceStateError(f"client instance {self.client_id} was stopped; make a new client")
 
     # -- members
 
@@ -186,8 +192,8 @@ class ClientInstance:
 
     async def call(self, address: str, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - passed on
         """Send a request to an address and return its response, whatever its code. Raises RemotingError."""
-        self._check_usable()
-        return await self._transport.call(address, command, timeout)
+        self.check_usable()
+        return await self.transport.call(address, command, timeout)
 
     async def call_for(self, topic: str, address: str, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - passed on
         """`call` to a broker of a topic; one that cannot be reached puts the topic's route in doubt."""
@@ -199,12 +205,12 @@ class ClientInstance:
 
     async def oneway(self, address: str, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - passed on
         """Send a request that has no response. Raises RemotingError when it cannot be handed over."""
-        self._check_usable()
-        await self._transport.oneway(address, command, timeout)
+        self.check_usable()
+        await self.transport.oneway(address, command, timeout)
 
     async def call_name_server(self, command: Command) -> Command:
         """Ask the name servers in turn until one answers. Raises RemotingError when none does."""
-        self._check_usable()
+        self.check_usable()
         return await self.name_servers.call(command, self.config.api_timeout)
 
     async def invoke(
@@ -327,11 +333,6 @@ class ClientInstance:
     async def _beat_one(self, address: str) -> None:
         if await self.heart.beat(address):
             self.wake_rebalance()
-
-    def _check_usable(self) -> None:
-        self.check_process()
-        if self.state is ServiceState.SHUTDOWN_ALREADY:
-            raise ServiceStateError(f"client instance {self.client_id} was stopped; make a new client")
 
     def _spawned_done(self, task: "asyncio.Task[object]") -> None:
         self._tasks.discard(task)

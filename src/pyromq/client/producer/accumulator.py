@@ -6,19 +6,20 @@ of the whole. Bytes held are bounded; what cannot be batched is sent by itself.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
 from pyromq.client.clock import Clock, Timer
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError
+from pyromq.client.hooks import SendMode
 from pyromq.client.producer.results import SendResult
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.names import is_retry_topic
 from pyromq.protocol.properties import Property
 
-SendBatch = Callable[[list[Message], MessageQueue | None], Awaitable[SendResult]]
+SendBatch = Callable[[list[Message], MessageQueue | None, SendMode], Awaitable[SendResult]]
 
 
 class GroupKey(NamedTuple):
@@ -28,7 +29,7 @@ class GroupKey(NamedTuple):
     queue: MessageQueue | None
     wait_store_ok: bool
     tags: str | None
-    asynchronous: bool
+    mode: SendMode
 
 
 class _Group:
@@ -42,10 +43,10 @@ class _Group:
 class Accumulator:
     """The groups of one producer that are being filled."""
 
-    def __init__(self, clock: Clock, config: ProducerConfig, send_sync: SendBatch, send_async: SendBatch) -> None:
+    def __init__(self, clock: Clock, config: ProducerConfig, send: SendBatch) -> None:
         self._clock = clock
         self._config = config
-        self._send = {False: send_sync, True: send_async}
+        self._send = send
         self._groups: dict[GroupKey, _Group] = {}
         self._held = 0
         self._tasks: set[asyncio.Task[None]] = set()
@@ -55,9 +56,9 @@ class Accumulator:
     def held_bytes(self) -> int:
         return self._held
 
-    def accepts(self, message: Message) -> bool:
-        """Whether a message can wait for company. Nothing is reserved for one that cannot."""
-        return not (
+    def accepts(self, message: object) -> TypeGuard[Message]:
+        """Whether it is a message that can wait for company. Nothing is reserved for one that cannot."""
+        return isinstance(message, Message) and not (
             self._closed
             or message.is_delayed
             or is_retry_topic(message.topic)
@@ -65,9 +66,9 @@ class Accumulator:
             or self._held + len(message.body) > self._config.total_batch_bytes
         )
 
-    def add(self, message: Message, queue: MessageQueue | None, *, asynchronous: bool) -> "asyncio.Future[SendResult]":
+    def add(self, message: Message, queue: MessageQueue | None, mode: SendMode) -> "asyncio.Future[SendResult]":
         """Put an accepted message into its group; the future is its own receipt."""
-        key = GroupKey(message.topic, queue, message.wait_store_ok, message.tags, asynchronous)
+        key = GroupKey(message.topic, queue, message.wait_store_ok, message.tags, mode)
         group = self._groups.get(key)
         if group is None:
             timer = self._clock.call_later(self._config.batch_delay, lambda: self._flush(key))
@@ -99,7 +100,7 @@ class Accumulator:
 
     async def _deliver(self, key: GroupKey, group: _Group) -> None:
         try:
-            result = await self._send[key.asynchronous](group.messages, key.queue)
+            result = await self._send(group.messages, key.queue, key.mode)
             receipts = split_result(result, len(group.messages))
         except BaseException as error:
             outcome = error if isinstance(error, Exception) else ClientError("the client was closed")

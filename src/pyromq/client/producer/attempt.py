@@ -1,12 +1,21 @@
 """One attempt to send one message to one queue: address, hooks, header, request, receipt.
 
-Whether there is another attempt is decided elsewhere (`sending.py`).
+Whether there is another attempt is decided elsewhere (`sends.py`).
 """
 
 import logging
 
+from msgspec import field
+
 from pyromq.client.config import ProducerConfig
-from pyromq.client.errors import ClientError, ErrorCode, SendForbiddenError, TooManyRequestsError, UnsendableError
+from pyromq.client.errors import (
+    BrokerError,
+    ClientError,
+    ErrorCode,
+    SendForbiddenError,
+    TooManyRequestsError,
+    UnsendableError,
+)
 from pyromq.client.hooks import (
     ForbiddenCheck,
     ForbiddenHook,
@@ -17,18 +26,25 @@ from pyromq.client.hooks import (
     run_hooks,
 )
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.producer.outgoing import Outgoing
-from pyromq.client.producer.receipts import send_result
-from pyromq.client.producer.results import SendResult
+from pyromq.client.producer.envelope import Envelope
+from pyromq.client.producer.results import SendResult, SendStatus
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
+from pyromq.protocol.headers.base import Header, Int, Long
 from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import encode_properties
 from pyromq.remoting.errors import ConnectError, ConnectionLost, RemotingError, SendError
 
 log = logging.getLogger(__name__)
+
+STATUSES = {
+    int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
+    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
+    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
+    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
+}
 
 
 class Attempts:
@@ -42,67 +58,60 @@ class Attempts:
         self.forbidden_hooks: list[ForbiddenHook] = []
         self._clock = instance.clock
 
-    async def make(self, outgoing: Outgoing, queue: MessageQueue, mode: SendMode, seconds: float) -> SendResult | None:
+    async def make(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, seconds: float) -> SendResult | None:
         """The receipt, None for one-way. `queue` has the topic's name on the wire.
 
         Raises RemotingError, BrokerError, ClientError; TooManyRequestsError when the time is over before sending.
         """
         began = self._clock.monotonic()
-        broker = self.instance.topology.broker_of(queue)
-        address = self.instance.vip(await self._address(broker, queue.topic))
+        instance = self.instance
+        broker = instance.topology.broker_of(queue)
+        address = instance.topology.publish_address(broker) or await self._find_address(broker, queue.topic)
+        address = instance.vip(address)
         if self.forbidden_hooks:
-            self._check_forbidden(outgoing, queue, mode, address)
-        if not self.send_hooks:
-            return await self._exchange(outgoing, queue, broker, address, mode, began, seconds)
-        context = self._context(outgoing, queue, mode, address)
-        run_hooks(self.send_hooks, lambda hook: hook.before(context), "send")
+            self._check_forbidden(envelope, queue, mode, address)
+        context = self._before(envelope, queue, mode, address) if self.send_hooks else None
+        result: SendResult | None = None
         try:
-            context.result = await self._exchange(outgoing, queue, broker, address, mode, began, seconds)
+            command = self._command(envelope, queue, broker)
+            left = self._left(seconds, began, queue)
+            instance.check_usable()
+            if mode is SendMode.ONEWAY:
+                await self._oneway(address, command, left)
+            else:
+                response = await instance.transport.call(address, command, left)
+                result = _receipt(envelope, queue, response, self.config.retryable_codes)
         except BaseException as error:
-            context.error = error
+            if mode is not SendMode.ONEWAY and isinstance(error, RemotingError):
+                instance.routes.doubt(queue.topic)
+            if context is not None:
+                context.error = error
             raise
         finally:
-            run_hooks(self.send_hooks, lambda hook: hook.after(context), "send")
-        return context.result
+            if context is not None:
+                context.result = result
+                run_hooks(self.send_hooks, lambda hook: hook.after(context), "send")
+        return result
 
-    async def _exchange(
-        self,
-        outgoing: Outgoing,
-        queue: MessageQueue,
-        broker: str,
-        address: str,
-        mode: SendMode,
-        began: float,
-        seconds: float,
-    ) -> SendResult | None:
-        command = self._command(outgoing, queue, broker)
+    def _left(self, seconds: float, began: float, queue: MessageQueue) -> float:
         left = seconds - (self._clock.monotonic() - began)
         if left < 0:
             raise TooManyRequestsError(
                 f"the {seconds:g} s for this attempt were over before the request was sent", broker=queue.broker_name
             )
-        if mode is SendMode.ONEWAY:
-            await self._oneway(address, command, left)
-            return None
-        try:
-            response = await self.instance.call(address, command, left)
-        except RemotingError:
-            self.instance.routes.doubt(queue.topic)
-            raise
-        return send_result(outgoing, queue, response, self.config.retryable_codes)
+        return left
 
     async def _oneway(self, address: str, command: Command, seconds: float) -> None:
         """What goes wrong on the connection is nobody's business; being over a bound is."""
         try:
-            await self.instance.oneway(address, command, seconds)
+            await self.instance.transport.oneway(address, command, seconds)
         except (ConnectError, SendError, ConnectionLost) as error:
             log.info("one-way message to %s lost: %s", address, error)
 
-    async def _address(self, broker: str, topic: str) -> str:
+    async def _find_address(self, broker: str, topic: str) -> str:
+        """The master of a broker that no route seen so far has one for."""
+        await self.instance.refresh_route(topic)
         address = self.instance.topology.publish_address(broker)
-        if address is None:
-            await self.instance.refresh_route(topic)
-            address = self.instance.topology.publish_address(broker)
         if address is None:
             raise ClientError(
                 f"broker {broker!r} of topic {topic!r} has no master address in the routes",
@@ -112,57 +121,59 @@ class Attempts:
             )
         return address
 
-    def _command(self, outgoing: Outgoing, queue: MessageQueue, broker: str) -> Command:
+    def _command(self, envelope: Envelope, queue: MessageQueue, broker: str) -> Command:
         config = self.config
         try:
-            properties = encode_properties(outgoing.properties).decode()
+            properties = encode_properties(envelope.properties).decode()
         except MessageError as error:
             raise UnsendableError(f"this message cannot be sent: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from error
-        short = config.smart_send or outgoing.is_batch
+        short = config.smart_send or envelope.is_batch
         header = (SendMessageV2Header if short else SendMessageHeader)(
             producer_group=self.group,
-            topic=outgoing.topic,
+            topic=envelope.topic,
             default_topic=config.create_topic_key,
             default_topic_queue_nums=config.default_topic_queues,
             queue_id=queue.queue_id,
-            sys_flag=outgoing.sys_flag,
+            sys_flag=envelope.sys_flag,
             born_timestamp=self._clock.millis(),
-            flag=outgoing.flag,
+            flag=envelope.flag,
             properties=properties,
-            reconsume_times=outgoing.reconsume_times,
+            reconsume_times=envelope.reconsume_times,
             unit_mode=config.unit_mode,
-            max_reconsume_times=outgoing.max_reconsume_times,
-            batch=outgoing.is_batch,
+            max_reconsume_times=envelope.max_reconsume_times,
+            batch=envelope.is_batch,
             bname=broker,
         )
-        if outgoing.is_reply:
+        if envelope.is_reply:
             code = RequestCode.SEND_REPLY_MESSAGE_V2 if short else RequestCode.SEND_REPLY_MESSAGE
-        elif outgoing.is_batch:
+        elif envelope.is_batch:
             code = RequestCode.SEND_BATCH_MESSAGE
         else:
             code = RequestCode.SEND_MESSAGE_V2 if short else RequestCode.SEND_MESSAGE
-        return Command.request(code, header, body=outgoing.body)
+        return Command.request(code, header, body=envelope.body)
 
-    def _context(self, outgoing: Outgoing, queue: MessageQueue, mode: SendMode, address: str) -> SendContext:
-        return SendContext(
+    def _before(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, address: str) -> SendContext:
+        context = SendContext(
             group=self.group,
-            message=outgoing.message,
+            message=envelope.message,
             queue=queue,
             broker_address=address,
             mode=mode,
-            message_type=MessageType.of(outgoing.first),
+            message_type=MessageType.of(envelope.first),
             namespace=self.config.namespace,
             born_host=self.instance.client_id.partition("@")[0],
-            body_size=len(outgoing.body),
+            body_size=len(envelope.body),
         )
+        run_hooks(self.send_hooks, lambda hook: hook.before(context), "send")
+        return context
 
-    def _check_forbidden(self, outgoing: Outgoing, queue: MessageQueue, mode: SendMode, address: str) -> None:
+    def _check_forbidden(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, address: str) -> None:
         context = ForbiddenCheck(
             namesrv=";".join(self.instance.name_servers.addresses),
             group=self.group,
             mode=mode,
             broker_address=address,
-            message=outgoing.message,
+            message=envelope.message,
             queue=queue,
             unit_mode=self.config.unit_mode,
         )
@@ -171,3 +182,44 @@ class Attempts:
                 hook.check(context)
             except Exception as error:
                 raise SendForbiddenError(f"hook {hook.name!r} forbids this send: {error}") from error
+
+
+class _ReceiptHeader(Header, kw_only=True):
+    """`SendMessageResponseHeader` with the trace switch as text, which every answer carries: quicker to read."""
+
+    msg_id: str
+    queue_id: Int
+    queue_offset: Long
+    transaction_id: str | None = None
+    batch_uniq_id: str | None = None
+    recall_handle: str | None = None
+    region: str | None = field(default=None, name="MSG_REGION")
+    trace_on: str | None = field(default=None, name="TRACE_ON")
+
+
+def _receipt(envelope: Envelope, queue: MessageQueue, response: Command, retryable: frozenset[int]) -> SendResult:
+    """The receipt. `queue` is what was sent to; the broker says which of its queues it took.
+
+    Raises BrokerError when the answer is no status, HeaderError when it cannot be read.
+    """
+    status = STATUSES.get(response.code)
+    if status is None:
+        raise BrokerError(
+            response.code,
+            response.remark,
+            broker=queue.broker_name,
+            request="a send",
+            retryable=response.code in retryable,
+        )
+    header = response.header(_ReceiptHeader)
+    return SendResult(
+        status=status,
+        message_id=header.batch_uniq_id or envelope.message_id,
+        offset_message_id=header.msg_id,
+        queue=MessageQueue(envelope.first.topic, queue.broker_name, header.queue_id),
+        queue_offset=header.queue_offset,
+        transaction_id=header.transaction_id,
+        recall_handle=header.recall_handle,
+        region_id=header.region or "DefaultRegion",
+        trace_on=header.trace_on != "false",
+    )

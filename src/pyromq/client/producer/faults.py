@@ -1,12 +1,14 @@
-"""Broker avoidance: how long a broker that was slow or failed is passed over.
+"""Broker avoidance: how long a broker that was slow or failed is passed over, and the queue that is taken meanwhile.
 
-Pure bookkeeping over an injected clock; probing unreachable brokers is `detector.py`, using the table to choose a
-queue is `selection.py`. Records are kept per broker name and simply expire; a record is only removed when its broker
-has vanished from all routes.
+Pure bookkeeping over an injected clock; probing unreachable brokers is `detector.py`. Records are kept per broker name
+and simply expire; a record is only removed when its broker has vanished from all routes.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+
+from pyromq.client.instance.routes import PublishInfo
+from pyromq.protocol.message import MessageQueue
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +98,28 @@ class FaultTable:
             if now >= record.check_at:
                 record.check_at = now + interval_ms
                 yield broker, record
+
+
+def choose_queue(info: PublishInfo, last_broker: str | None, faults: FaultTable | None) -> MessageQueue:
+    """The next queue. With a fault table: one whose broker is available, else one whose broker is reachable.
+
+    The broker of the previous round is only taken again when there is no other.
+    """
+    if faults is None:
+        if last_broker is None:
+            return info.next_queue()
+        return _probe(info, last_broker, None) or info.next_queue()
+    if last_broker is not None:
+        info.index.reset()
+    return (
+        _probe(info, last_broker, faults.available) or _probe(info, last_broker, faults.reachable) or info.next_queue()
+    )
+
+
+def _probe(info: PublishInfo, last_broker: str | None, accept: Callable[[str], bool] | None) -> MessageQueue | None:
+    """The first of at most as many probes as there are queues that is not on `last_broker` and is accepted."""
+    for _ in range(len(info.queues)):
+        queue = info.next_queue()
+        if queue.broker_name != last_broker and (accept is None or accept(queue.broker_name)):
+            return queue
+    return None

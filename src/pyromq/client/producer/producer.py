@@ -1,6 +1,6 @@
 """The producer, for asyncio. `pyromq.Producer` is the same one for threads.
 
-Here are its life and its calls; how a message gets to a broker begins in `dispatch.py`.
+Here are its life and its calls; how a message gets to a broker is `sends.py`.
 """
 
 import asyncio
@@ -8,6 +8,7 @@ import logging
 from collections.abc import Collection
 from typing import Any
 
+from pyromq.client.callbacks import Callback, deliver, deliver_outcome
 from pyromq.client.clock import Clock, within
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, ServiceStateError, TooManyRequestsError
@@ -18,12 +19,11 @@ from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.routes import PublishInfo
 from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.transport import Transport
-from pyromq.client.producer.callbacks import Callback, deliver, deliver_outcome
 from pyromq.client.producer.detector import DETECTOR_PERIOD, Detector
-from pyromq.client.producer.dispatch import Choice, Dispatch, Payload
 from pyromq.client.producer.recall import recall
 from pyromq.client.producer.results import SendResult, TransactionSendResult
 from pyromq.client.producer.selectors import Selector
+from pyromq.client.producer.sends import Choice, Payload, Sends
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.request.reply import Requests
 from pyromq.client.state import ServiceState, require
@@ -134,7 +134,7 @@ class Producer(QueryMethods):
         (default `send_timeout`) covers all attempts. With them there is one attempt.
         """
         self._check_running()
-        return await self._dispatch.sync(payload, timeout, Choice(queue, selector, arg))
+        return await self._sends.sync(payload, timeout, Choice(queue, selector, arg))
 
     def send_async(
         self,
@@ -164,7 +164,7 @@ class Producer(QueryMethods):
         """`send_async` with its arguments put together; `held` is what `reserve` returned, if that was called."""
         self._check_running()
         full = len(self._async_sends) >= self.config.async_queue
-        work = self._refuse() if full else self._dispatch.asynchronous(payload, seconds, choice, held)
+        work = self._refuse() if full else self._sends.begin(payload, seconds, choice, held)
         task = asyncio.get_running_loop().create_task(work)
         self._async_sends.add(task)
         task.add_done_callback(self._async_sends.discard)
@@ -179,7 +179,7 @@ class Producer(QueryMethods):
     async def reserve(self, payload: Payload, seconds: float | None) -> int:
         """Wait for back-pressure permits ahead of `begin_send`. Raises TooManyRequestsError."""
         self._check_running()
-        return await self._dispatch.acquire(payload, seconds)
+        return await self._sends.acquire(payload, seconds)
 
     async def send_oneway(
         self,
@@ -191,7 +191,7 @@ class Producer(QueryMethods):
     ) -> None:
         """Hand a message to the network and do not ask what became of it."""
         self._check_running()
-        await self._dispatch.oneway(message, Choice(queue, selector, arg))
+        await self._sends.oneway(message, Choice(queue, selector, arg))
 
     async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
         """Only a `TransactionProducer` can do this."""
@@ -200,14 +200,14 @@ class Producer(QueryMethods):
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of a topic can go to. Raises NoRouteError."""
         self._check_running()
-        publishing = self._dispatch.publishing
-        info = await publishing.find(self._dispatch.wire(topic))
-        return [publishing.to_user(queue) for queue in info.queues]
+        topics = self._sends.topics
+        info = await topics.find(self._wire(topic))
+        return [topics.to_user(queue) for queue in info.queues]
 
     def resize_backpressure(self, *, count: int | None = None, size: int | None = None) -> None:
         """Change the bounds on asynchronous sends while the producer runs."""
         self._check_running()
-        self._dispatch.backpressure.resize(count=count, size=size)
+        self._sends.backpressure.resize(count=count, size=size)
 
     # -- request and reply, recall
 
@@ -257,13 +257,13 @@ class Producer(QueryMethods):
     # -- what the client instance asks
 
     def published_topics(self) -> Collection[str]:
-        return self._dispatch.publishing.topics()
+        return self._sends.topics.topics()
 
     def needs_route(self, topic: str) -> bool:
-        return self._dispatch.publishing.needs_route(topic)
+        return self._sends.topics.needs_route(topic)
 
     def route_changed(self, topic: str, info: PublishInfo) -> None:
-        self._dispatch.publishing.route_changed(topic, info)
+        self._sends.topics.route_changed(topic, info)
 
     def check_transaction(self, address: str, message: ReceivedMessage, header: CheckTransactionStateHeader) -> None:
         log.warning("transaction check from %s for %s ignored: not transactional", address, header.msg_id or message)
@@ -276,11 +276,11 @@ class Producer(QueryMethods):
         self.state = ServiceState.START_FAILED
         running = instance or registry.obtain(self.config, self.group, clock=self._clock, transport=self._transport)
         self._instance = running
-        self._dispatch = Dispatch(running, self.config, self._wire_group)
-        self._dispatch.attempts.send_hooks = self.send_hooks
-        self._dispatch.attempts.forbidden_hooks = self.forbidden_hooks
+        self._sends = Sends(running, self.config, self._wire_group)
+        self._sends.attempts.send_hooks = self.send_hooks
+        self._sends.attempts.forbidden_hooks = self.forbidden_hooks
         self._queries = Queries(running)
-        self._requests = Requests(running, self._dispatch)
+        self._requests = Requests(running, self._sends)
         self._schedule = Schedule(running.clock)
         try:
             running.register_producer(self._wire_group, self)
@@ -299,16 +299,16 @@ class Producer(QueryMethods):
             raise
 
     async def _begin(self) -> None:
-        faults = self._dispatch.faults
+        faults = self._sends.faults
         if faults is not None and self.config.detector:
-            detector = Detector(self._instance, faults, self._dispatch.publishing.any_topic)
+            detector = Detector(self._instance, faults, self._sends.topics.any_topic)
             self._schedule.every("detector", DETECTOR_PERIOD, DETECTOR_PERIOD, detector.run)
         self.state = ServiceState.RUNNING
         await self._instance.send_heartbeats()
         if self.config.enable_trace:
             await self._start_trace()
-        wanted = [self._dispatch.wire(topic) for topic in self.config.topics]
-        for missing in await self._dispatch.publishing.warm(wanted):
+        wanted = [self._wire(topic) for topic in self.config.topics]
+        for missing in await self._sends.topics.warm(wanted):
             log.warning("%s", missing)
 
     async def _start_trace(self) -> None:
@@ -326,7 +326,7 @@ class Producer(QueryMethods):
         self.end_transaction_hooks.append(self._tracer)
 
     async def _drain(self) -> None:
-        await self._dispatch.close()
+        await self._sends.close()
         while self._async_sends:
             await asyncio.gather(*self._async_sends, return_exceptions=True)
 
@@ -344,3 +344,7 @@ class Producer(QueryMethods):
     def _check_running(self) -> None:
         require(self.state, ServiceState.RUNNING, f"producer {self.group!r}")
         self._instance.check_process()
+
+    def _wire(self, topic: str) -> str:
+        """A topic's name on the wire."""
+        return namespaces.wrap(self.config.namespace or "", topic)

@@ -1,8 +1,7 @@
 """Taking back a delayed message before it is delivered."""
 
-from pyromq.client.errors import ClientError, ErrorCode
+from pyromq.client.errors import ClientError, ErrorCode, transport_error
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.producer.sends import transport_error
 from pyromq.client.trace.dispatcher import SendTracer
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.codes import RequestCode

@@ -1,160 +1,284 @@
-"""The attempts of one send: how many, on which brokers, and what each outcome means for the next.
+"""The sends of one producer: the message prepared, its queue chosen, and attempts made until one counts.
 
 Synchronous default sends try again on other brokers after transport faults and some answers; asynchronous ones after
 transport faults only; sends to a chosen queue and one-way sends make a single attempt (asynchronous ones stay on their
-broker). The whole call shares one time budget.
+broker). The whole call shares one time budget. A single attempt is `attempt.py`.
 """
 
 import asyncio
 import logging
-import random
+from collections.abc import Coroutine, Sequence
+from typing import Any, NamedTuple
 
 from pyromq.client.config import ProducerConfig
-from pyromq.client.errors import (
-    BrokerError,
-    ClientError,
-    ErrorCode,
-    SendFailedError,
-    TooManyRequestsError,
-    TransportError,
-    UnsendableError,
-)
+from pyromq.client.errors import BrokerError, ClientError, TooManyRequestsError, transport_error
 from pyromq.client.hooks import SendMode
+from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.routes import PublishInfo
+from pyromq.client.instance.unique_ids import unique_ids
+from pyromq.client.producer.accumulator import Accumulator
 from pyromq.client.producer.attempt import Attempts
-from pyromq.client.producer.faults import FaultTable
-from pyromq.client.producer.outgoing import Outgoing
+from pyromq.client.producer.backpressure import BackPressure
+from pyromq.client.producer.envelope import Envelope, prepare, prepare_batch
+from pyromq.client.producer.faults import FaultTable, choose_queue
+from pyromq.client.producer.publish_table import PublishTable
 from pyromq.client.producer.results import SendResult, SendStatus
-from pyromq.client.producer.selection import choose_queue
-from pyromq.errors import PyroMQError
+from pyromq.client.producer.rounds import Rounds
+from pyromq.client.producer.selectors import Selector
+from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.message import MessageQueue
-from pyromq.remoting.errors import CallTimeout, ConnectError, RemotingError, TooManyRequests
+from pyromq.protocol.message import Message, MessageQueue
+from pyromq.remoting.errors import ConnectError, RemotingError, TooManyRequests
 
 log = logging.getLogger(__name__)
 
+Payload = Message | Sequence[Message]
 
-class Sending:
-    """Retry rules of one producer."""
 
-    def __init__(self, attempts: Attempts, config: ProducerConfig, faults: FaultTable | None) -> None:
-        self.attempts = attempts
-        self.config = config
-        self.faults = faults
-        self._clock = attempts.instance.clock
+class Choice(NamedTuple):
+    """How the caller chose the queue: not at all, by naming it, or through a selector and its argument."""
 
-    def choose(self, info: PublishInfo) -> MessageQueue:
-        """The queue for the first attempt."""
-        return choose_queue(info, None, self.faults)
+    queue: MessageQueue | None = None
+    selector: Selector | None = None
+    arg: Any = None
 
-    async def default_sync(self, outgoing: Outgoing, info: PublishInfo, seconds: float, started: float) -> SendResult:
-        """Rounds over the queues of a topic until one broker stored the message.
+    @property
+    def is_default(self) -> bool:
+        return self.queue is None and self.selector is None
 
-        A result that says "not stored safely" is kept and returned in preference to a later error. Raises
-        SendFailedError, BrokerError for answers no retry can help, TooManyRequestsError when the time is over.
+
+class Sends:
+    """All methods raise ClientError or one of its children, nothing else."""
+
+    def __init__(self, instance: ClientInstance, config: ProducerConfig, group: str) -> None:
+        clock = instance.clock
+        self.faults = FaultTable(config.avoidance, lambda: clock.monotonic() * 1000) if config.latency_faults else None
+        self.topics = PublishTable(instance, config)
+        self.attempts = Attempts(instance, config, group)
+        self.backpressure = BackPressure(clock, config.backpressure_count, config.backpressure_bytes)
+        self.accumulator = Accumulator(clock, config, self._send_batch) if config.auto_batch else None
+        self._config = config
+        self._clock = clock
+        self._next_id = unique_ids(instance)
+
+    async def sync(self, payload: Payload, seconds: float | None, choice: Choice) -> SendResult:
+        """Wait for the receipt: rounds over the queues of a topic until one broker stored the message.
+
+        `seconds` None means the configured time, and that the message may be batched. A result that says "not stored
+        safely" is returned in preference to a later error. Raises SendFailedError, BrokerError for answers no retry can
+        help, TooManyRequestsError when the time is over.
         """
-        rounds = _Rounds(self.config.retries + 1)
-        for number in range(rounds.total):
-            queue = choose_queue(info, rounds.last_broker, self.faults)
-            rounds.brokers.append(queue.broker_name)
-            began = self._clock.monotonic()
-            left = seconds - (began - started)
-            if left < 0:
-                rounds.brokers.pop()
-                rounds.out_of_time = True
-                break
-            try:
-                result = await self._attempt(outgoing, queue, self._share(left, number, rounds.total), began)
-            except UnsendableError:
-                raise
-            except (RemotingError, ClientError) as error:
-                rounds.failed(error, outgoing.topic)
-                if isinstance(error, BrokerError) and error.code not in self.config.retryable_codes:
-                    if rounds.earlier is not None:
-                        return rounds.earlier
-                    raise
-                continue
-            if result.status is SendStatus.SEND_OK or not self.config.retry_when_not_stored:
-                return result
-            rounds.earlier = result
-        if rounds.earlier is not None:
-            return rounds.earlier
-        elapsed_ms = round((self._clock.monotonic() - started) * 1000)
-        raise rounds.final_error(outgoing.topic, seconds, elapsed_ms) from rounds.error
-
-    async def single(
-        self, outgoing: Outgoing, queue: MessageQueue, mode: SendMode, seconds: float
-    ) -> SendResult | None:
-        """One attempt, for chosen queues and one-way sends. Raises ClientError."""
-        began = self._clock.monotonic()
+        tracecontext.carry(payload)
+        if seconds is None:
+            if self.accumulator is not None and self.accumulator.accepts(payload):
+                return await self._batched(self.accumulator, payload, choice, SendMode.SYNC)
+            seconds = self._config.send_timeout
+        started = self._clock.monotonic()
         try:
-            result = await self.attempts.make(outgoing, queue, mode, seconds)
-        except RemotingError as error:
-            self._book(queue, began, isolate=True, reachable=not self.config.detector)
-            raise transport_error(error, queue.broker_name) from error
-        except BrokerError:
-            self._book(queue, began, isolate=True, reachable=False)
-            raise
-        self._book(queue, began, isolate=False, reachable=True)
-        return result
+            envelope = self._prepare(payload, choice)
+            try:
+                if not choice.is_default:
+                    return await self._to_chosen(envelope, choice, seconds, started)
+                info = self.topics.known(envelope.topic) or await self.topics.find(envelope.topic)
+                rounds = Rounds(envelope.topic, self._config)
+                for _ in range(rounds.total):
+                    queue = choose_queue(info, rounds.last_broker, self.faults)
+                    began = self._clock.monotonic()
+                    left = seconds - (began - started)
+                    if left < 0:
+                        rounds.out_of_time = True
+                        break
+                    rounds.brokers.append(queue.broker_name)
+                    try:
+                        result = await self.attempts.make(envelope, queue, SendMode.SYNC, rounds.share(left))
+                    except BaseException as error:
+                        self._book_failure(queue, began, error)
+                        if rounds.may_retry(error):
+                            continue
+                        if rounds.earlier is not None and isinstance(error, BrokerError):
+                            break
+                        raise
+                    self._book(queue, began, isolate=False, reachable=True)
+                    assert result is not None  # noqa: S101 - only one-way attempts have no receipt
+                    if result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored:
+                        return result
+                    rounds.earlier = result
+                if rounds.earlier is not None:
+                    return rounds.earlier
+                elapsed_ms = round((self._clock.monotonic() - started) * 1000)
+                raise rounds.final_error(seconds, elapsed_ms) from rounds.error
+            finally:
+                envelope.finish()
+        except (RemotingError, ProtocolError) as error:
+            raise _as_client_error(error) from error
 
-    async def asynchronous(
-        self, outgoing: Outgoing, queue: MessageQueue, info: PublishInfo | None, seconds: float, started: float
-    ) -> SendResult:
-        """Attempts of an asynchronous send; without publish info all on the broker of the queue.
+    def begin(
+        self, payload: Payload, seconds: float | None, choice: Choice, held: int | None = None
+    ) -> Coroutine[Any, Any, SendResult]:
+        """An asynchronous send, under back-pressure where that is switched on.
 
-        A retry on another broker goes to a queue which that broker owns. Raises ClientError.
+        `held` is what `acquire` returned, if the caller did that.
         """
-        failures = 0
-        while True:
-            began = self._clock.monotonic()
-            left = seconds - (began - started)
-            if left <= 0:
-                raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
-            try:
-                result = await self.attempts.make(outgoing, queue, SendMode.ASYNC, left)
-            except TooManyRequests as error:
-                self._book(queue, began, isolate=True, reachable=True)
-                raise transport_error(error, queue.broker_name) from error
-            except (BrokerError, ProtocolError):
-                self._book(queue, began, isolate=True, reachable=True)
-                raise
-            except RemotingError as error:
-                # A connection that could not be made says more about the broker than an answer that did not come.
-                self._book(queue, began, isolate=True, reachable=not isinstance(error, ConnectError))
-                failures += 1
-                over = self._clock.monotonic() - started >= seconds
-                if failures > self.config.async_retries or over:
-                    raise transport_error(error, queue.broker_name) from error
-                log.info("asynchronous send to %s failed (%d), trying again: %s", queue.broker_name, failures, error)
-                if info is not None and info.usable:
-                    queue = choose_queue(info, queue.broker_name, self.faults)
-                continue
-            self._book(queue, began, isolate=False, reachable=True)
-            assert result is not None  # noqa: S101 - only one-way attempts have no receipt
-            return result
+        if self._config.backpressure:
+            return self._with_permits(payload, seconds, choice, held)
+        return self.asynchronous(payload, seconds, choice)
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, seconds: float, began: float) -> SendResult:
-        """One synchronous round, booked by its outcome."""
+    async def asynchronous(self, payload: Payload, seconds: float | None, choice: Choice) -> SendResult:
+        """Wait for the receipt by the rules of asynchronous sends.
+
+        With a chosen queue all attempts are made on its broker. A retry on another broker goes to a queue which that
+        broker owns.
+        """
+        tracecontext.carry(payload)
+        if seconds is None:
+            if self.accumulator is not None and self.accumulator.accepts(payload):
+                return await self._batched(self.accumulator, payload, choice, SendMode.ASYNC)
+            seconds = self._config.send_timeout
+        started = self._clock.monotonic()
         try:
-            result = await self.attempts.make(outgoing, queue, SendMode.SYNC, seconds)
-        except RemotingError:
-            self._book(queue, began, isolate=True, reachable=not self.config.detector)
-            raise
-        except BrokerError:
-            self._book(queue, began, isolate=True, reachable=False)
-            raise
-        except (ClientError, asyncio.CancelledError):
-            self._book(queue, began, isolate=False, reachable=True)
-            raise
-        self._book(queue, began, isolate=False, reachable=True)
+            envelope = self._prepare(payload, choice)
+            try:
+                queue, info = await self._target(envelope, choice)
+                failures = 0
+                while True:
+                    began = self._clock.monotonic()
+                    left = seconds - (began - started)
+                    if left <= 0:
+                        raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
+                    try:
+                        result = await self.attempts.make(envelope, queue, SendMode.ASYNC, left)
+                    except (RemotingError, BrokerError, ProtocolError) as error:
+                        # A connection that could not be made says more about the broker than an answer that is missing.
+                        self._book(queue, began, isolate=True, reachable=not isinstance(error, ConnectError))
+                        failures += 1
+                        self._check_retry(error, failures, queue, over=self._clock.monotonic() - started >= seconds)
+                        if info is not None and info.usable:
+                            queue = choose_queue(info, queue.broker_name, self.faults)
+                        continue
+                    self._book(queue, began, isolate=False, reachable=True)
+                    assert result is not None  # noqa: S101 - only one-way attempts have no receipt
+                    return result
+            finally:
+                envelope.finish()
+        except (RemotingError, ProtocolError) as error:
+            raise _as_client_error(error) from error
+
+    async def oneway(self, message: Message, choice: Choice) -> None:
+        """One attempt without a receipt."""
+        if not isinstance(message, Message):
+            raise ClientError("a batch cannot be sent one-way; send it, or its messages one by one")
+        tracecontext.carry(message)
+        try:
+            envelope = self._prepare(message, choice)
+            queue, _ = await self._target(envelope, choice, check=False)
+            await self._once(envelope, queue, SendMode.ONEWAY, self._config.send_timeout)
+            envelope.finish()
+        except (RemotingError, ProtocolError) as error:
+            raise _as_client_error(error) from error
+
+    async def acquire(self, payload: Payload, seconds: float | None) -> int:
+        """Back-pressure permits for a payload; give the result to `backpressure.release`."""
+        size = len(payload.body) if isinstance(payload, Message) else sum(len(item.body) for item in payload)
+        return await self.backpressure.acquire(size, self._config.send_timeout if seconds is None else seconds)
+
+    async def close(self) -> None:
+        """Send what waits for company."""
+        if self.accumulator is not None:
+            await self.accumulator.close()
+
+    # -- a chosen queue, one attempt
+
+    async def _to_chosen(self, envelope: Envelope, choice: Choice, seconds: float, started: float) -> SendResult:
+        queue, _ = await self._target(envelope, choice)
+        left = seconds - (self._clock.monotonic() - started)
+        if left < 0:
+            raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
+        result = await self._once(envelope, queue, SendMode.SYNC, left)
         assert result is not None  # noqa: S101 - only one-way attempts have no receipt
         return result
 
-    def _share(self, left: float, number: int, total: int) -> float:
-        """The time of one round: what is left, or less when a bound per request is set and more rounds can follow."""
-        bound = self.config.max_timeout_per_request
-        return bound if bound is not None and number + 1 < total and bound < left else left
+    async def _once(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, seconds: float) -> SendResult | None:
+        began = self._clock.monotonic()
+        try:
+            result = await self.attempts.make(envelope, queue, mode, seconds)
+        except (RemotingError, BrokerError) as error:
+            self._book_failure(queue, began, error)
+            if isinstance(error, RemotingError):
+                raise transport_error(error, queue.broker_name) from error
+            raise
+        self._book(queue, began, isolate=False, reachable=True)
+        return result
+
+    # -- asynchronous sends
+
+    async def _with_permits(
+        self, payload: Payload, seconds: float | None, choice: Choice, held: int | None
+    ) -> SendResult:
+        if held is None:
+            held = await self.acquire(payload, seconds)
+        try:
+            return await self.asynchronous(payload, seconds, choice)
+        finally:
+            self.backpressure.release(held)
+
+    def _check_retry(self, error: Exception, failures: int, queue: MessageQueue, *, over: bool) -> None:
+        """Raise unless another attempt may help: after a broker's answer, a bound of this client, the last fault."""
+        if not isinstance(error, RemotingError):
+            raise error
+        if isinstance(error, TooManyRequests) or failures > self._config.async_retries or over:
+            raise transport_error(error, queue.broker_name) from error
+        log.info("asynchronous send to %s failed (%d), trying again: %s", queue.broker_name, failures, error)
+
+    # -- batches that form by themselves
+
+    async def _batched(self, accumulator: Accumulator, message: Message, choice: Choice, mode: SendMode) -> SendResult:
+        """Through the accumulator, which takes the message."""
+        envelope = self._prepare(message, choice)  # what is wrong with it must not hit the others
+        queue = choice.queue
+        if not choice.is_default:
+            queue = self.topics.to_user((await self._target(envelope, choice))[0])
+        return await accumulator.add(message, queue, mode)
+
+    def _send_batch(
+        self, messages: list[Message], queue: MessageQueue | None, mode: SendMode
+    ) -> Coroutine[Any, Any, SendResult]:
+        payload: Payload = messages if len(messages) > 1 else messages[0]
+        send = self.sync if mode is SendMode.SYNC else self.asynchronous
+        return send(payload, self._config.send_timeout, Choice(queue))
+
+    # -- steps
+
+    def _prepare(self, payload: Payload, choice: Choice) -> Envelope:
+        if isinstance(payload, Message):
+            return prepare(payload, self._config, self._next_id)
+        if payload is None:
+            raise ClientError("the message is None", code=13)
+        if choice.selector is not None:
+            raise ClientError("a batch goes to one queue; choose it with queue=, not with a selector")
+        return prepare_batch(payload, self._config, self._next_id)
+
+    async def _target(
+        self, envelope: Envelope, choice: Choice, *, check: bool = True
+    ) -> tuple[MessageQueue, PublishInfo | None]:
+        """The queue, by its name on the wire, and for a default send the others that it may move to."""
+        if choice.is_default:
+            info = self.topics.known(envelope.topic) or await self.topics.find(envelope.topic)
+            return choose_queue(info, None, self.faults), info
+        if choice.selector is None:
+            assert choice.queue is not None  # noqa: S101 - not a default choice
+            return self.topics.to_wire(choice.queue, envelope.first, envelope.topic, check=check), None
+        if choice.queue is not None:
+            raise ClientError("give a queue or a selector, not both")
+        return await self.topics.select(envelope.topic, envelope.first, choice.selector, choice.arg), None
+
+    def _book_failure(self, queue: MessageQueue, began: float, error: BaseException) -> None:
+        """A transport fault or an answer isolates the broker; what this client found out itself does not."""
+        if isinstance(error, RemotingError):
+            self._book(queue, began, isolate=True, reachable=not self._config.detector)
+        elif isinstance(error, BrokerError):
+            self._book(queue, began, isolate=True, reachable=False)
+        elif isinstance(error, (ClientError, asyncio.CancelledError)):
+            self._book(queue, began, isolate=False, reachable=True)
 
     def _book(self, queue: MessageQueue, began: float, *, isolate: bool, reachable: bool) -> None:
         if self.faults is not None:
@@ -162,57 +286,7 @@ class Sending:
             self.faults.update(queue.broker_name, latency_ms, isolate=isolate, reachable=reachable)
 
 
-class _Rounds:
-    """What the rounds of one synchronous send leave behind."""
-
-    def __init__(self, total: int) -> None:
-        self.total = total
-        self.brokers: list[str] = []
-        self.error: PyroMQError | None = None
-        self.earlier: SendResult | None = None
-        self.out_of_time = False
-        self._invoke_id: int | None = None
-
-    @property
-    def last_broker(self) -> str | None:
-        return self.brokers[-1] if self.brokers else None
-
-    def failed(self, error: PyroMQError, topic: str) -> None:
-        """One id ties the log lines of a call together; it is only drawn once something failed."""
-        if self._invoke_id is None:
-            self._invoke_id = random.getrandbits(64)
-        self.error = error
-        log.warning("send %016x of topic %s to %s failed: %s", self._invoke_id, topic, self.last_broker, error)
-
-    def final_error(self, topic: str, seconds: float, elapsed_ms: int) -> ClientError:
-        if self.out_of_time:
-            return TooManyRequestsError(
-                f"send to topic {topic!r} ran out of its {seconds:g} s after {len(self.brokers)} attempt(s), "
-                f"brokers tried: {', '.join(self.brokers) or 'none'}",
-                broker=self.last_broker,
-            )
-        return SendFailedError(
-            topic=topic,
-            attempts=len(self.brokers),
-            elapsed_ms=elapsed_ms,
-            brokers=self.brokers,
-            cause=self.error,
-            code=_final_code(self.error),
-        )
-
-
-def _final_code(error: PyroMQError | None) -> int | None:
-    if isinstance(error, BrokerError):
-        return error.code
-    if isinstance(error, ConnectError):
-        return ErrorCode.CONNECT_BROKER
-    if isinstance(error, CallTimeout):
-        return ErrorCode.ACCESS_BROKER_TIMEOUT
-    return ErrorCode.BROKER_NOT_EXIST if isinstance(error, ClientError) else None
-
-
-def transport_error(error: RemotingError, broker: str | None) -> ClientError:
-    """A transport fault as an error of the client's family."""
-    if isinstance(error, TooManyRequests):
-        return TooManyRequestsError(str(error), broker=broker)
-    return TransportError(str(error), code=_final_code(error), broker=broker, retryable=error.retryable)
+def _as_client_error(error: RemotingError | ProtocolError) -> ClientError:
+    if isinstance(error, RemotingError):
+        return transport_error(error, None)
+    return ClientError(f"the broker's answer cannot be read: {error}")

@@ -17,9 +17,9 @@ from pyromq.client.errors import ClientError
 from pyromq.client.hooks import EndTransactionContext, run_hooks
 from pyromq.client.instance.transport import Transport
 from pyromq.client.pool import BoundedPool, PoolFull
-from pyromq.client.producer.dispatch import Choice
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
+from pyromq.client.producer.sends import Choice
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -130,7 +130,7 @@ class TransactionProducer(Producer):
         message.properties.pop(Property.DELAY, None)
         message.properties[Property.TRANSACTION_PREPARED] = "true"
         message.properties[Property.PRODUCER_GROUP] = self._wire_group
-        half = await self._dispatch.sync(message, self.config.send_timeout, Choice())
+        half = await self._sends.sync(message, self.config.send_timeout, Choice())
         if half.status is SendStatus.SEND_OK:
             if half.transaction_id:
                 message.properties[Property.TRANSACTION_ID] = half.transaction_id
@@ -188,7 +188,7 @@ class TransactionProducer(Producer):
         await self._send_end(address, answer, outcome, CHECK_ANSWER_TIMEOUT)
 
     async def _end(self, message: Message, half: SendResult, outcome: Outcome) -> None:
-        topic = self._dispatch.wire(message.topic)
+        topic = self._wire(message.topic)
         topology = self._instance.topology
         broker = topology.broker_of(MessageQueue(topic, half.queue.broker_name, half.queue.queue_id))
         address = topology.publish_address(broker)

@@ -1,7 +1,7 @@
 """Requests that are answered by messages: the asking side, and how a reply is made.
 
 The request is an ordinary message that names this client; the reply comes back through a broker to the instance's
-table of pending requests (`request_table.py`).
+table of pending requests (`table.py`).
 """
 
 import asyncio
@@ -11,12 +11,12 @@ import uuid
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from pyromq.client.callbacks import Callback, deliver_outcome
 from pyromq.client.clock import within
 from pyromq.client.errors import ClientError, ErrorCode
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.producer.callbacks import Callback, deliver_outcome
-from pyromq.client.producer.dispatch import Choice, Dispatch
-from pyromq.client.producer.outgoing import REPLY_TYPE
+from pyromq.client.producer.envelope import REPLY_TYPE
+from pyromq.client.producer.sends import Choice, Sends
 from pyromq.client.request.table import PendingRequest
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import Message, ReceivedMessage
@@ -31,9 +31,9 @@ SLOW_PREPARATION = 0.5
 class Requests:
     """The asking side of one producer."""
 
-    def __init__(self, instance: ClientInstance, dispatch: Dispatch) -> None:
+    def __init__(self, instance: ClientInstance, sends: Sends) -> None:
         self._instance = instance
-        self._dispatch = dispatch
+        self._sends = sends
         self._clock = instance.clock
 
     async def call(self, message: Message, seconds: float, choice: Choice) -> ReceivedMessage:
@@ -42,7 +42,7 @@ class Requests:
         reply: asyncio.Future[ReceivedMessage] = asyncio.get_running_loop().create_future()
         pending = await self._prepare(message, seconds, functools.partial(_settle, reply))
         try:
-            sending = self._sending(message, pending, seconds, started, choice)
+            sending = self._send(message, pending, seconds, started, choice)
             return await within(self._clock, seconds - (self._clock.monotonic() - started), _both(sending, reply))
         except TimeoutError:
             raise pending.timeout_error() from pending.send_error
@@ -74,7 +74,7 @@ class Requests:
         try:
             pending = await self._prepare(message, seconds, functools.partial(_settle, reply))
             try:
-                await self._sending(message, pending, seconds, started, choice)
+                await self._send(message, pending, seconds, started, choice)
             except ClientError:
                 self._instance.requests.remove(pending.correlation_id)
                 raise
@@ -97,13 +97,13 @@ class Requests:
         began = self._clock.monotonic()
         topic = namespaces.wrap(self._instance.namespace or "", message.topic)
         if topic not in self._instance.topology.routes:
-            await self._dispatch.publishing.find(topic)
+            await self._sends.topics.find(topic)
             await self._instance.send_heartbeats()
             if self._clock.monotonic() - began > SLOW_PREPARATION:
                 log.warning("preparing a request to topic %s took long", topic)
         return self._instance.requests.add(correlation_id, seconds, finish)
 
-    async def _sending(
+    async def _send(
         self,
         message: Message,
         pending: PendingRequest,
@@ -113,7 +113,7 @@ class Requests:
     ) -> None:
         left = seconds - (self._clock.monotonic() - started)
         try:
-            await self._dispatch.asynchronous(message, left, choice)
+            await self._sends.begin(message, left, choice)
         except ClientError as error:
             pending.send_error = error
             raise

@@ -6,8 +6,7 @@ from pyromq.client.consumer.fetch import PullRequest, PullResult
 from pyromq.client.consumer.offsets import NONE_STORED, NOT_READABLE, Read
 from pyromq.client.consumer.retry import BROKER_DECIDES, Retry, restore_topic
 from pyromq.client.consumer.subscription import build_subscription, is_tag_filter, tag_subscription
-from pyromq.client.errors import ClientError
-from pyromq.client.producer.sends import transport_error
+from pyromq.client.errors import ClientError, transport_error
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.errors import ProtocolError

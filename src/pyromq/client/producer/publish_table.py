@@ -15,7 +15,7 @@ MAX_TOPICS = 10_000
 """Topics that one producer keeps routes for; beyond it the one it has known longest is asked for again."""
 
 
-class Publishing:
+class PublishTable:
     """Topics (by their name on the wire) and where they can be written."""
 
     def __init__(self, instance: ClientInstance, config: ProducerConfig) -> None:

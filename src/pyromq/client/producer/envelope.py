@@ -1,6 +1,6 @@
 """A message on its way out: checked, named, compressed once, whatever number of attempts follows.
 
-The caller's message keeps its topic and body; what differs on the wire lives in `Outgoing`. Only its unique id is
+The caller's message keeps its topic and body; what differs on the wire lives in `Envelope`. Only its unique id is
 written into the message itself, so that sending it again is recognisable as the same message.
 """
 
@@ -26,7 +26,7 @@ REPLY_TYPE = "reply"
 
 
 @dataclass(slots=True)
-class Outgoing:
+class Envelope:
     """What the attempts of one send have in common. `properties` is read at each attempt, after the hooks ran."""
 
     message: Message | list[Message]
@@ -53,7 +53,7 @@ class Outgoing:
             self.properties.pop(Property.MAX_RECONSUME_TIMES, None)
 
 
-def prepare(message: Message, config: ProducerConfig, next_id: Callable[[], str]) -> Outgoing:
+def prepare(message: Message, config: ProducerConfig, next_id: Callable[[], str]) -> Envelope:
     """A single message. Raises UnsendableError for what may not be sent."""
     topic = checked_topic(message, config)
     properties = message.properties
@@ -67,19 +67,19 @@ def prepare(message: Message, config: ProducerConfig, next_id: Callable[[], str]
         body, flag = _compressed(body, config)
     if properties.get(Property.TRANSACTION_PREPARED, "").lower() == "true":
         flag |= sysflag.PREPARED
-    outgoing = Outgoing(message, topic, body, message.flag, flag, properties, message_id)
-    outgoing.is_reply = properties.get(Property.MSG_TYPE) == REPLY_TYPE
+    envelope = Envelope(message, topic, body, message.flag, flag, properties, message_id)
+    envelope.is_reply = properties.get(Property.MSG_TYPE) == REPLY_TYPE
     if is_retry_topic(topic):
-        outgoing.reconsume_times = _number(properties.get(Property.RECONSUME_TIME)) or 0
-        outgoing.max_reconsume_times = _number(properties.get(Property.MAX_RECONSUME_TIMES))
-    return outgoing
+        envelope.reconsume_times = _number(properties.get(Property.RECONSUME_TIME)) or 0
+        envelope.max_reconsume_times = _number(properties.get(Property.MAX_RECONSUME_TIMES))
+    return envelope
 
 
-def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: Callable[[], str]) -> Outgoing:
+def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: Callable[[], str]) -> Envelope:
     """Messages that travel as one request. They are never compressed.
 
-    The envelope carries only WAIT: many brokers append its properties to each member, where an id or keys of the
-    envelope would replace the member's own.
+    The batch itself carries only WAIT: many brokers append its properties to each member, where an id or keys of the
+    batch would replace the member's own.
     """
     members = list(messages)
     try:
@@ -105,8 +105,8 @@ def prepare_batch(messages: Sequence[Message], config: ProducerConfig, next_id: 
             "send it in pieces",
             code=ResponseCode.MESSAGE_ILLEGAL,
         )
-    envelope = {Property.WAIT: "true" if members[0].wait_store_ok else "false"}
-    return Outgoing(members, topic, body, 0, 0, envelope, ",".join(ids), is_batch=True)
+    properties = {Property.WAIT: "true" if members[0].wait_store_ok else "false"}
+    return Envelope(members, topic, body, 0, 0, properties, ",".join(ids), is_batch=True)
 
 
 def checked_topic(message: Message, config: ProducerConfig) -> str:

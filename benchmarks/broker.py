@@ -20,11 +20,10 @@ from typing import Self
 
 from tests import processes
 
-from benchmarks.load import PULL_COUNT, SUBSCRIPTION, TOPIC
+from benchmarks.load import PULL_COUNT, TOPIC
 from benchmarks.report import Figure, arguments, show
-from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers.consume import PullMessageHeader
+from pyromq.protocol.command import encode
+from pyromq.protocol.requests import pull_everything
 
 DEPTHS = (1, 32, 256)
 SIZES = (128, 1024)
@@ -33,7 +32,6 @@ SECONDS = 1.0
 IDLE_SECONDS = 10.0
 PARKED = 1_000
 PARKED_PER_CONNECTION = 50
-SUSPEND = 2
 STORED = 32_000
 BOUND = 120.0
 
@@ -146,23 +144,10 @@ def idle(folder: Path) -> dict[str, Figure]:
 async def _park(address: str, pid: int) -> tuple[float, float]:
     """Park the pulls; returns processor seconds and seconds that passed."""
     host, _, port = address.rpartition(":")
-    header = PullMessageHeader(
-        consumer_group="benchmark",
-        topic=TOPIC,
-        queue_id=0,
-        queue_offset=16,
-        max_msg_nums=PULL_COUNT,
-        sys_flag=SUSPEND | SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=120_000,
-        subscription="*",
-        sub_version=0,
-        expression_type="TAG",
-    )
-    frames = [
-        encode(Command.request(RequestCode.PULL_MESSAGE, header, opaque=number))
-        for number in range(PARKED_PER_CONNECTION)
-    ]
+    command = pull_everything("benchmark", TOPIC, 0, 16, PULL_COUNT, hold_ms=120_000)
+    frames = []
+    for command.opaque in range(PARKED_PER_CONNECTION):
+        frames.append(encode(command))
     connections = []
     for _ in range(PARKED // PARKED_PER_CONNECTION):
         reader, writer = await asyncio.open_connection(host, int(port))

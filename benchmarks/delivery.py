@@ -29,12 +29,12 @@ from pyromq.broker.delay.timercounts import TimerCounts
 from pyromq.broker.durability import Durability
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.consume import PullMessageHeader
 from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.record import decode_records
+from pyromq.protocol.requests import pull_everything
 from pyromq.remoting.client import Client
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
@@ -46,7 +46,6 @@ LOAD_SECONDS = 10
 PENDING = 1_000_000
 TIMEOUT = 30.0
 BODY = b"x" * 128
-INLINE_SUBSCRIPTION = 4
 
 
 def now() -> int:
@@ -91,20 +90,7 @@ class Remote:
         """The first messages of a topic, once they are all there."""
         found: list[ReceivedMessage] = []
         while len(found) < count:
-            header = PullMessageHeader(
-                consumer_group="g",
-                topic=topic,
-                queue_id=0,
-                queue_offset=len(found),
-                max_msg_nums=32,
-                sys_flag=INLINE_SUBSCRIPTION,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                subscription="*",
-                sub_version=0,
-                expression_type="TAG",
-            )
-            command = Command.request(RequestCode.PULL_MESSAGE, header)
+            command = pull_everything("g", topic, 0, len(found), 32)
             answer = await self._client.call(self._address, command, TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 found += decode_records(answer.body)

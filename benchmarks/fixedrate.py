@@ -14,14 +14,14 @@ import threading
 import time
 from collections.abc import Sequence
 
-from benchmarks.load import SUBSCRIPTION, cpu_seconds, send_frames
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command, encode
+from benchmarks.load import cpu_seconds, send_frames
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.command import encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import PullMessageResponseHeader
+from pyromq.protocol.requests import pull_everything
 
 TICK = 0.001
-SUSPEND = 2
 PULL_COUNT = 32
 BOUND = 30.0
 WARM_UP = 0.2
@@ -88,20 +88,8 @@ def receive(connection: socket.socket, topic: str, due: list[float], count: int)
 
 
 def _pull(topic: str, offset: int) -> bytes:
-    header = PullMessageHeader(
-        consumer_group="benchmark",
-        topic=topic,
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=PULL_COUNT,
-        sys_flag=SUSPEND | SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=15_000,
-        subscription="*",
-        sub_version=0,
-        expression_type="TAG",
-    )
-    return encode(Command.request(RequestCode.PULL_MESSAGE, header))
+    command = pull_everything("benchmark", topic, 0, offset, PULL_COUNT, hold_ms=15_000)
+    return encode(command)
 
 
 def main() -> None:

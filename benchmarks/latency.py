@@ -10,13 +10,14 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import cast
 
-from benchmarks.load import SUBSCRIPTION, send_frames
+from benchmarks.load import send_frames
 from pyromq.aio import Message, Producer, PushConsumer, ReceivedMessage
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command, encode
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.command import encode
 from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import PullMessageResponseHeader
+from pyromq.protocol.requests import pull_everything
 
 PER_SECOND = 500
 SECONDS = 4
@@ -24,7 +25,6 @@ COUNT = PER_SECOND * SECONDS
 WARM_UP = PER_SECOND // 2
 """Messages that are sent first and not counted; all of them have arrived before the others are sent."""
 SIZE = 128
-SUSPEND = 2
 BOUND = 60.0
 PERCENTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999}
 
@@ -126,17 +126,5 @@ class _Receiver(asyncio.Protocol):
             self._pull()
 
     def _pull(self) -> None:
-        header = PullMessageHeader(
-            consumer_group="benchmark",
-            topic=self._topic,
-            queue_id=0,
-            queue_offset=self._offset,
-            max_msg_nums=32,
-            sys_flag=SUSPEND | SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=15_000,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-        )
-        self._transport.write(encode(Command.request(RequestCode.PULL_MESSAGE, header)))
+        command = pull_everything("benchmark", self._topic, 0, self._offset, 32, hold_ms=15_000)
+        self._transport.write(encode(command))

@@ -19,11 +19,11 @@ import uvloop
 
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers.consume import PullMessageHeader
 from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.requests import pull_everything
 
 TOPIC = "BenchmarkTest"
 FRAMES = 4096
@@ -32,7 +32,6 @@ PULL_COUNT = 32
 BATCH_COUNT = 32
 WARM_UP = 0.3
 OK = b'"code":0,'
-SUBSCRIPTION = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,20 +109,9 @@ def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list
     """Pulls that walk over the first `messages` messages of a queue, 32 at a time, again and again."""
     frames = []
     for number in range(messages // PULL_COUNT):
-        header = PullMessageHeader(
-            consumer_group="benchmark",
-            topic=topic,
-            queue_id=queue_id,
-            queue_offset=number * PULL_COUNT,
-            max_msg_nums=PULL_COUNT,
-            sys_flag=SUBSCRIPTION,
-            commit_offset=0,
-            suspend_timeout_millis=0,
-            subscription="*",
-            sub_version=0,
-            expression_type="TAG",
-        )
-        frames.append(encode(Command.request(RequestCode.PULL_MESSAGE, header, opaque=number)))
+        command = pull_everything("benchmark", topic, queue_id, number * PULL_COUNT, PULL_COUNT)
+        command.opaque = number
+        frames.append(encode(command))
     return frames
 
 

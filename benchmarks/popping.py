@@ -26,11 +26,12 @@ from pyromq.protocol.command import Command, encode
 from pyromq.protocol.frame import decode
 from pyromq.protocol.handles.pop import PopHandle, decode_offsets, decode_starts
 from pyromq.protocol.headers.base import Header
-from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
+from pyromq.protocol.headers.consume import PullMessageResponseHeader
 from pyromq.protocol.headers.pop import AckMessageHeader, PopMessageHeader, PopMessageResponseHeader
 from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.requests import pull_everything
 
 TOPIC = "popped"
 BROKER = "broker-a"
@@ -39,7 +40,6 @@ STORED = 16_000
 SENT_AT_ONCE = 200
 READ_AT_ONCE = 32
 ROUNDS = 3
-INLINE_SUBSCRIPTION = 4
 OK = b'"code":0,'
 
 SERVE = """
@@ -111,20 +111,8 @@ async def pull(remote: Remote, group: str) -> None:
     async def read(queue: int) -> None:
         offset = 0
         while offset < STORED // QUEUES:
-            header = PullMessageHeader(
-                consumer_group=group,
-                topic=TOPIC,
-                queue_id=queue,
-                queue_offset=offset,
-                max_msg_nums=READ_AT_ONCE,
-                sys_flag=INLINE_SUBSCRIPTION,
-                commit_offset=0,
-                suspend_timeout_millis=0,
-                subscription="*",
-                sub_version=0,
-                expression_type="TAG",
-            )
-            answer = await remote.call(queue, RequestCode.PULL_MESSAGE, header)
+            command = pull_everything(group, TOPIC, queue, offset, READ_AT_ONCE)
+            answer = decode((await remote.ask(queue, [encode(command)]))[0])
             offset = answer.header(PullMessageResponseHeader).next_begin_offset
 
     await asyncio.gather(*map(read, range(QUEUES)))

@@ -10,6 +10,7 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.requests import topic_route
 from pyromq.protocol.routes import readable_queues
 from pyromq.remoting.client import Client
+from pyromq.remoting.connect.nameservers import NameServers
 
 log = logging.getLogger(__name__)
 
@@ -27,11 +28,10 @@ class _Known:
 
 
 class TopicRoutes:
-    """Asks one name server after the other; whoever asks for the same topic meanwhile shares the answer."""
+    """Asks the name servers in turn; whoever asks for the same topic meanwhile shares the answer."""
 
     def __init__(self, client: Client, name_servers: tuple[str, ...], clock: Callable[[], int]) -> None:
-        self._client = client
-        self._name_servers = name_servers
+        self._name_servers = NameServers(client, name_servers)
         self._clock = clock
         self._known: dict[str, _Known] = {}
         self._asking: dict[str, asyncio.Task[Queues | None]] = {}
@@ -49,16 +49,15 @@ class TopicRoutes:
 
     async def _ask(self, topic: str) -> Queues | None:
         request = topic_route(topic)
-        for address in self._name_servers:
-            try:
-                answer = await self._client.call(address, request.command, TIMEOUT)
-                if request.is_answer(answer):
-                    route = request.read(answer)
-                    queues = None if route is None else tuple(sorted(readable_queues(topic, route)))
-                    return self._remember(topic, queues)
-                log.warning("name server %s has no route to %s: %s", address, topic, answer.remark)
-            except PyroMQError as error:
-                log.warning("name server %s was not asked for the route to %s: %s", address, topic, error)
+        try:
+            answer = await self._name_servers.call(request.command, TIMEOUT)
+            if request.is_answer(answer):
+                route = request.read(answer)
+                queues = None if route is None else tuple(sorted(readable_queues(topic, route)))
+                return self._remember(topic, queues)
+            log.warning("name server %s has no route to %s: %s", self._name_servers.current, topic, answer.remark)
+        except PyroMQError as error:
+            log.warning("no name server was asked for the route to %s: %s", topic, error)
         stale = self._known.get(topic)
         return stale.queues if stale is not None else None
 

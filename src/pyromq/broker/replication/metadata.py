@@ -23,11 +23,10 @@ from pyromq.protocol.bodies.pop import ConsumerOrderTable
 from pyromq.protocol.bodies.queues import MessageRequestModeTable
 from pyromq.protocol.bodies.stats import TimerMetrics
 from pyromq.protocol.bodies.topics import TopicConfigTable
-from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers.base import Header
-from pyromq.protocol.headers.consume import UpdateConsumerOffsetHeader
+from pyromq.protocol.requests import commit_offset
 from pyromq.store.arrival import Arrival
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 
@@ -192,14 +191,13 @@ class MasterTables:
     async def _sync_ordered_batches(self) -> None:
         """Offsets of ordered pops are half of the story. A master of Apache's answers with its offsets again."""
         ext = {WHICH_TABLE: ORDERED_BATCHES}
-        answer = await self._call(RequestCode.GET_ALL_CONSUMER_OFFSET, ext=ext)
+        answer = await self._call(Command.request(RequestCode.GET_ALL_CONSUMER_OFFSET, ext=ext))
         with contextlib.suppress(ProtocolError):
             self._broker.ordered_batches.replace_all(ConsumerOrderTable.decode(answer.body))
 
     async def _tell(self, topic: str, group: str, queue_id: int, offset: int) -> None:
-        header = UpdateConsumerOffsetHeader(consumer_group=group, topic=topic, queue_id=queue_id, commit_offset=offset)
         try:
-            await self._call(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+            await self._call(commit_offset(group, topic, queue_id, offset).command)
         except MasterRefused as refused:
             log.info("the master does not take the offset of %s in %s: %s", group, topic, refused)
 
@@ -232,19 +230,17 @@ class MasterTables:
         delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
         timer, counts = TimerCheckpoint(), TimerMetrics()
         with contextlib.suppress(MasterRefused, ProtocolError):  # before 5.0 there was no timer
-            timer = TimerCheckpoint.decode((await self._call(RequestCode.GET_TIMER_CHECK_POINT)).body)
+            timer = TimerCheckpoint.decode((await self._call(Command.request(RequestCode.GET_TIMER_CHECK_POINT))).body)
             counts = await self._fetch(RequestCode.GET_TIMER_METRICS, TimerMetrics)
         master = await self._verdict.log()  # after the tables: all they speak of is below the end
         self.log_seen(master)
         return _Deliveries(master.end, delays, timer, counts)
 
     async def _fetch(self, code: RequestCode, kind: type[Table]) -> Table:
-        return kind.decode((await self._call(code)).body)
+        return kind.decode((await self._call(Command.request(code))).body)
 
-    async def _call(
-        self, code: RequestCode, header: Header | None = None, *, ext: dict[str, str] | None = None
-    ) -> Command:
-        answer = await self._broker.client.call(self.address, Command.request(code, header, ext=ext), CALL_TIMEOUT)
+    async def _call(self, command: Command) -> Command:
+        answer = await self._broker.client.call(self.address, command, CALL_TIMEOUT)
         if answer.code != ResponseCode.SUCCESS:
-            raise MasterRefused(answer.code, f"{request_name(code)}: {response_name(answer.code)}, {answer.remark}")
+            raise MasterRefused(answer.code, f"{command.name}: {answer.name}, {answer.remark}")
         return answer

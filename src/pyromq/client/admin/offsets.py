@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
-from pyromq.client.admin.reach import Reaching, Target, as_client_errors
+from pyromq.client.admin.reach import Reaching, Target
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
 from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
@@ -17,16 +17,8 @@ from pyromq.protocol.headers.admin import (
     QueryConsumeTimeSpanHeader,
     QueryCorrectionOffsetHeader,
 )
-from pyromq.protocol.headers.consume import (
-    GetMaxOffsetHeader,
-    GetMaxOffsetResponseHeader,
-    QueryConsumerOffsetHeader,
-    QueryConsumerOffsetResponseHeader,
-    SearchOffsetByTimestampHeader,
-    SearchOffsetByTimestampResponseHeader,
-    UpdateConsumerOffsetHeader,
-)
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.requests import commit_offset, consumer_offset, max_offset, search_offset
 from pyromq.protocol.routes import subscribe_queues
 
 END = -1
@@ -182,24 +174,11 @@ class OffsetMethods(Reaching):
         return await self._reach().read(target, code, ConsumeStats, header, patience=STATS_PATIENCE)
 
     async def _stored(self, target: Target, group: str, queue: MessageQueue) -> int | None:
-        header = QueryConsumerOffsetHeader(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, set_zero_if_not_found=False
-        )
-        try:
-            response = await self._reach().ask(target, RequestCode.QUERY_CONSUMER_OFFSET, header)
-        except BrokerError as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                return None
-            raise
-        with as_client_errors(target.name):
-            offset = response.header(QueryConsumerOffsetResponseHeader).offset
-        return offset if offset >= 0 else None
+        request = consumer_offset(group, queue.topic, queue.queue_id, zero_if_absent=False)
+        return await self._reach().answer(target, request)
 
     async def _store(self, target: Target, group: str, queue: MessageQueue, offset: int) -> None:
-        header = UpdateConsumerOffsetHeader(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
-        )
-        await self._reach().ask(target, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        await self._reach().answer(target, commit_offset(group, queue.topic, queue.queue_id, offset))
 
     async def _ask_reset(self, target: Target, header: InvokeBrokerToResetOffsetHeader) -> dict[MessageQueue, int]:
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
@@ -219,14 +198,10 @@ class OffsetMethods(Reaching):
         return moved
 
     async def _offset_at(self, target: Target, queue: MessageQueue, timestamp_ms: int) -> int:
-        reach = self._reach()
-        if timestamp_ms == END:
-            top = GetMaxOffsetHeader(topic=queue.topic, queue_id=queue.queue_id)
-            response = await reach.ask(target, RequestCode.GET_MAX_OFFSET, top)
-            return response.header(GetMaxOffsetResponseHeader).offset
-        at = SearchOffsetByTimestampHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
-        response = await reach.ask(target, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, at)
-        return response.header(SearchOffsetByTimestampResponseHeader).offset
+        topic, queue_id = queue.topic, queue.queue_id
+        at_end = timestamp_ms == END
+        request = max_offset(topic, queue_id) if at_end else search_offset(topic, queue_id, timestamp_ms)
+        return await self._reach().answer(target, request)
 
 
 def may_move(seen: OffsetWrapper, offset: int, *, force: bool) -> bool:

@@ -19,6 +19,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.base import Header
+from pyromq.protocol.requests import Request
 from pyromq.protocol.routes import MASTER_ID
 from pyromq.remoting.errors import RemotingError
 
@@ -86,6 +87,13 @@ class Reach:
         response = await self.ask(target, code, header, patience=patience)
         with as_client_errors(target.name):
             return answer.decode(response.body)
+
+    async def answer(self, target: Target, request: Request[T]) -> T:
+        """What a server answers to a request. Raises BrokerError for a refusal, TransportError."""
+        with as_client_errors(target.name):
+            return await self.instance.answer(
+                self.instance.vip(target.address), request, self.timeout, broker=target.name
+            )
 
     async def ask_name_server(self, code: RequestCode, header: Header | None = None) -> Command:
         """The successful answer of whichever name server answers first."""

@@ -25,10 +25,10 @@ from pyromq.protocol.headers.admin import (
 )
 from pyromq.protocol.headers.namesrv import (
     DeleteTopicInNamesrvHeader,
-    GetRouteInfoByTopicHeader,
     GetTopicsByClusterHeader,
 )
 from pyromq.protocol.names import DEFAULT_TOPIC, check_topic
+from pyromq.protocol.requests import topic_route
 from pyromq.protocol.routes import READ_WRITE
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
@@ -93,16 +93,10 @@ class TopicMethods(NameServerMethods):
         reach = self._reach()
         clock = reach.instance.clock
         deadline = clock.monotonic() + seconds
-        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
 
         async def count(target: Target) -> int:
-            try:
-                route = await reach.read(target, RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteData, header)
-            except BrokerError as error:
-                if error.code == ResponseCode.TOPIC_NOT_EXIST:
-                    return 0
-                raise
-            return len(route.broker_datas)
+            route = await reach.answer(target, topic_route(topic))
+            return 0 if route is None else len(route.broker_datas)
 
         servers = [Target(address, address) for address in self.name_servers()]
         while True:

@@ -34,6 +34,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.consume import GetConsumerListByGroupHeader, UnregisterClientHeader
+from pyromq.protocol.requests import Request
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
 from pyromq.remoting.connect.nameservers import NameServers
@@ -44,6 +45,7 @@ log = logging.getLogger(__name__)
 CALLBACK_QUEUE = 65_536
 STOP_GRACE = 5.0
 
+T = TypeVar("T")
 Member = TypeVar("Member")
 Lookup = Callable[[str, str, float], list[str]]
 
@@ -226,6 +228,20 @@ class ClientInstance:
         if response.code != ResponseCode.SUCCESS:
             raise BrokerError(response.code, response.remark, broker=broker or address, request=command.name)
         return response
+
+    async def answer(
+        self,
+        address: str,
+        request: Request[T],
+        timeout: float | None = None,  # noqa: ASYNC109 - passed on
+        *,
+        broker: str | None = None,
+    ) -> T:
+        """What a peer answers to a request; BrokerError for a refusal."""
+        response = await self.call(address, request.command, self.config.api_timeout if timeout is None else timeout)
+        if not request.is_answer(response):
+            raise BrokerError(response.code, response.remark, broker=broker or address, request=request.command.name)
+        return request.read(response)
 
     def vip(self, address: str) -> str:
         """The address to use for everything but pulls: the broker's fast port when that is switched on."""

@@ -11,6 +11,7 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.requests import Request, cluster_info, topic_route
 from pyromq.protocol.routes import MASTER_ID, is_writable, masters
 from pyromq.remoting.client import Client
+from pyromq.remoting.connect.nameservers import NameServers
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +31,11 @@ class OtherMaster:
 
 
 class OtherMasters:
-    """Asks one name server after the other."""
+    """What the name servers know of them."""
 
     def __init__(self, config: BrokerConfig, client: Client, clock: Callable[[], int]) -> None:
         self._config = config
-        self._client = client
+        self._name_servers = NameServers(client, config.namesrv_addr)
         self._clock = clock
         self._turn = itertools.count()
         self._known: dict[str, tuple[int, list[OtherMaster]]] = {}
@@ -55,15 +56,14 @@ class OtherMasters:
         self._known.pop(topic, None)
 
     async def _ask_all(self, topic: str) -> list[OtherMaster]:
-        for namesrv in self._config.namesrv_addr:
-            try:
-                return await self._having(namesrv, topic) or await self._any(namesrv)
-            except PyroMQError as error:
-                log.debug("name server %s does not know other masters: %s", namesrv, error)
-        return []
+        try:
+            return await self._having(topic) or await self._any()
+        except PyroMQError as error:
+            log.debug("the name servers do not know other masters: %s", error)
+            return []
 
-    async def _having(self, namesrv: str, topic: str) -> list[OtherMaster]:
-        route = await self._ask(namesrv, topic_route(topic))
+    async def _having(self, topic: str) -> list[OtherMaster]:
+        route = await self._ask(topic_route(topic))
         if route is None:
             return []
         known = masters(route.broker_datas)
@@ -76,8 +76,8 @@ class OtherMasters:
             and (address := known.get(queues.broker_name))
         ]
 
-    async def _any(self, namesrv: str) -> list[OtherMaster]:
-        info = await self._ask(namesrv, cluster_info())
+    async def _any(self) -> list[OtherMaster]:
+        info = await self._ask(cluster_info())
         if info is None:
             return []
         return [
@@ -88,6 +88,6 @@ class OtherMasters:
             and (address := each.broker_addrs.get(MASTER_ID))
         ]
 
-    async def _ask(self, address: str, request: Request[T]) -> T | None:
-        answer = await self._client.call(address, request.command, CALL_TIMEOUT)
+    async def _ask(self, request: Request[T]) -> T | None:
+        answer = await self._name_servers.call(request.command, CALL_TIMEOUT)
         return request.read(answer) if request.is_answer(answer) else None

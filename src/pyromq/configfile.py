@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from pyromq import durable
+from pyromq import disk, durable
 from pyromq.protocol.errors import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def write_config(path: Path, text: bytes, *, mode: int = durable.FILE_MODE) -> None:
+def write_config(path: Path, text: bytes, *, mode: int = disk.FILE_MODE) -> None:
     """Replace `path` with `text`, keeping the previous text as `<name>.bak`. Raises OSError, and then nothing changed.
 
     The new text is complete and synced under a temporary name before either name is moved, because releases of
@@ -25,8 +25,8 @@ def write_config(path: Path, text: bytes, *, mode: int = durable.FILE_MODE) -> N
     """
     draft = durable.write_draft(path, text, mode=mode)
     if path.exists():
-        path.replace(backup_of(path))
-    draft.replace(path)
+        disk.rename(path, backup_of(path))
+    disk.rename(draft, path)
     durable.sync_folder(path.parent)
 
 
@@ -54,7 +54,7 @@ def read_config(path: Path, decode: Callable[[bytes], T]) -> T | None:
             log.warning("%s is missing or damaged: using its backup %s", path, candidate.name)
             # Out of the way, and kept for who can read it: the next save would put it in the place of the backup.
             with contextlib.suppress(FileNotFoundError):
-                path.replace(path.with_name(f"{path.name}.damaged"))
+                disk.rename(path, path.with_name(f"{path.name}.damaged"))
         return value
     if failures:
         raise DamagedFileError(

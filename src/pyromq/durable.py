@@ -8,10 +8,11 @@ function here returns only when both are true, and whoever acknowledges somethin
 import contextlib
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
-FILE_MODE = 0o600
-FOLDER_MODE = 0o700
+from pyromq import disk
+from pyromq.disk import FILE_MODE, FOLDER_MODE
 
 
 def make_folder(path: Path, *, mode: int = FOLDER_MODE) -> None:
@@ -48,7 +49,7 @@ def sync_file(path: Path) -> None:
 
 def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: int = FOLDER_MODE) -> None:
     """Replace a file, or make it: all of it or nothing, whatever happens. Raises OSError, and then nothing changed."""
-    write_draft(path, data, mode=mode, folder_mode=folder_mode).replace(path)
+    disk.rename(write_draft(path, data, mode=mode, folder_mode=folder_mode), path)
     sync_folder(path.parent)
 
 
@@ -56,9 +57,9 @@ def create_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
     """The same for a file that must not exist yet. Raises FileExistsError, else OSError."""
     draft = write_draft(path, data, mode=mode)
     try:
-        os.link(draft, path)  # unlike a rename it never replaces what another process made meanwhile
+        disk.link(draft, path)  # unlike a rename it never replaces what another process made meanwhile
     finally:
-        draft.unlink()
+        disk.delete(draft)
     sync_folder(path.parent)
 
 
@@ -67,15 +68,14 @@ def write_draft(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: 
     make_folder(path.parent, mode=folder_mode)
     # Of the thread's own: one that saves in the background must not rename what a stop is writing.
     draft = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.tmp")
-    draft.unlink(missing_ok=True)  # one left by a crash may have another mode
+    disk.delete(draft)  # one left by a crash may have another mode
     try:
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        with _opened(draft, writable=True, fresh=True, mode=mode) as fd:
+            disk.write_at(fd, data, 0)
+            disk.sync(fd)
     except OSError:
         with contextlib.suppress(OSError):
-            draft.unlink()
+            disk.delete(draft)
         raise
     return draft
 
@@ -86,13 +86,10 @@ def write_head(path: Path, data: bytes, *, length: int) -> None:
     For a few bytes within one sector, which a disk writes whole or not at all, where a rename for each would cost more.
     """
     make_folder(path.parent)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, FILE_MODE)
-    try:
-        fresh = os.fstat(descriptor).st_size < length
-        os.pwrite(descriptor, data.ljust(length, b"\0") if fresh else data, 0)
-        os.fdatasync(descriptor)
-    finally:
-        os.close(descriptor)
+    with _opened(path, writable=True, create=True) as fd:
+        fresh = disk.length(fd) < length
+        disk.write_at(fd, data.ljust(length, b"\0") if fresh else data, 0)
+        disk.sync_data(fd)
     if fresh:
         sync_folder(path.parent)
 
@@ -113,15 +110,23 @@ def _missing(path: Path) -> list[Path]:
 
 def _make(folder: Path, mode: int) -> None:
     try:
-        folder.mkdir(mode)
+        disk.make_folder(folder, mode)
     except FileExistsError:  # another thread or process was quicker
         if not folder.is_dir():
             raise
 
 
 def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    with _opened(path) as fd:
+        disk.sync(fd)
+
+
+@contextlib.contextmanager
+def _opened(
+    path: Path, *, writable: bool = False, create: bool = False, fresh: bool = False, mode: int = FILE_MODE
+) -> Iterator[int]:
+    fd = disk.open_file(path, writable=writable, create=create, fresh=fresh, mode=mode)
     try:
-        os.fsync(descriptor)
+        yield fd
     finally:
-        os.close(descriptor)
+        disk.close(fd)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from pyromq import disk
+
 
 class Syncs:
     """While installed, watches syncs below `root`. What exists already counts as synced."""
@@ -16,18 +18,18 @@ class Syncs:
         self._entries: dict[int, dict[str, int]] = {}
         for folder, _, _ in os.walk(root):
             self._note(Path(folder))
-        fsync, fdatasync = os.fsync, os.fdatasync
+        sync, sync_data = disk.sync, disk.sync_data
 
         def whole(fd: int) -> None:
-            fsync(fd)
+            sync(fd)
             self._seen(fd)
 
         def data(fd: int) -> None:
-            fdatasync(fd)
+            sync_data(fd)
             self._seen(fd)
 
-        patch.setattr(os, "fsync", whole)
-        patch.setattr(os, "fdatasync", data)
+        patch.setattr(disk, "sync", whole)
+        patch.setattr(disk, "sync_data", data)
 
     def survives(self, path: Path) -> bool:
         """Whether each folder on the way to a path had its entry when it was synced."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq import durable
+from pyromq import disk, durable
 from pyromq.auth.users.seal import Seal
 from pyromq.configfile import backup_of, write_config
 from pyromq.spark.sink.table import folder
@@ -51,7 +51,7 @@ def test_a_folder_that_the_caller_syncs_costs_no_sync(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, syncs: Syncs
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fsync", lambda _: pytest.fail("thousands of queues would each wait for the disk"))
+        patch.setattr(disk, "sync", lambda _: pytest.fail("thousands of queues would each wait for the disk"))
         durable.add_folder(tmp_path / "topic" / "0")
         durable.add_folder(tmp_path / "topic" / "1")
     (tmp_path / "topic" / "1" / "file").touch()
@@ -91,7 +91,7 @@ def test_a_failed_write_leaves_what_was_there(tmp_path: Path, monkeypatch: pytes
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(disk, "sync", full)
     with pytest.raises(OSError, match="No space"):
         durable.write_file(path, b"two")
     assert path.read_bytes() == b"one"

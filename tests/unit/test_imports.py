@@ -1,6 +1,7 @@
 """Imports point one way; see CONTRIBUTING.md. A new edge between packages needs a decision, not an accident."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -26,8 +27,9 @@ ALLOWED = {
 
 SHARED = {
     "errors": set[str](),
-    "durable": set[str](),
-    "configfile": {"durable", "protocol"},
+    "disk": set[str](),
+    "durable": {"disk"},
+    "configfile": {"disk", "durable", "protocol"},
 }
 """Modules beside the packages, for all packages but `protocol`, which does no I/O; and what they may import."""
 
@@ -73,7 +75,18 @@ def test_the_front_stands_above_the_packages(module: str) -> None:
 
 def test_protocol_imports_no_files() -> None:
     for file in (ROOT / "protocol").rglob("*.py"):
-        assert not imported_names(file) & {"durable", "configfile"}, file
+        assert not imported_names(file) & {"disk", "durable", "configfile"}, file
+
+
+def test_the_store_asks_the_system_for_files_through_one_module() -> None:
+    asks = re.compile(
+        r"\bos\.(open|f?truncate|posix_\w+|p?read|p?write|lseek|f(data)?sync|rename|replace|unlink|remove|link|mkdir|"
+        r"rmdir|scandir|listdir|statvfs)\b|(?<!disk)\.(unlink|rename|rmdir|mkdir|iterdir|write_bytes|hardlink_to)\(|"
+        r"\bmmap\.mmap\(|\bfcntl\."
+    )
+    for file in [*(ROOT / "store").rglob("*.py"), ROOT / "durable.py", ROOT / "configfile.py"]:
+        found = asks.search(file.read_text())
+        assert found is None, f"{file.relative_to(ROOT)} calls {found.group()} itself: use pyromq.disk"
 
 
 def test_every_package_is_ruled() -> None:

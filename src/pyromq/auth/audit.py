@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pyromq import durable
+from pyromq import disk, durable
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ class AuditLog:
 
     def _open(self) -> None:
         durable.make_folder(self._path.parent)
-        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, durable.FILE_MODE)
+        self._descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, disk.FILE_MODE)
         self._size = os.fstat(self._descriptor).st_size
 
     def _rotate(self) -> None:

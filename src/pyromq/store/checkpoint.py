@@ -8,7 +8,7 @@ import struct
 from pathlib import Path
 
 from pyromq import durable
-from pyromq.store.log.mappedfile import translated
+from pyromq.store.space import translated
 
 LENGTH = 4096
 # physic, logics and index timestamp, master-flushed offset, confirm offset; 4.x knows the first three

@@ -18,7 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pyromq import durable
+from pyromq import disk, durable
+from pyromq.disk import Bytes
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
 from pyromq.store.arrival import Listener
@@ -35,14 +36,14 @@ from pyromq.store.log.batch import BatchAppender
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.flush import Flusher, Post
-from pyromq.store.log.mappedfile import Bytes
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.walk import Walker
 from pyromq.store.progress import Progress
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
-from pyromq.store.retention import Retention, used_ratio
+from pyromq.store.retention import Retention
+from pyromq.store.space import used_ratio
 from pyromq.store.stats import StoreStats
 from pyromq.store.upkeep import Upkeep
 
@@ -177,7 +178,7 @@ class MessageStore:
             recovery.run(clean=clean)
         except StoreFormatError:
             if clean:
-                config.abort_path.unlink(missing_ok=True)
+                disk.delete(config.abort_path)
             raise
         self._reader.written_before = self.commit_log.max_offset
         self._flusher.start(self.commit_log.max_offset)
@@ -211,7 +212,7 @@ class MessageStore:
             self.queues.close(flush=False)
             self.commit_log.close()
             if in_order:
-                self.config.abort_path.unlink(missing_ok=True)
+                disk.delete(self.config.abort_path)
         finally:
             self._lock.release()
 

@@ -5,7 +5,6 @@ the slice keeps the memory until it is gone. Ages are those of the file system's
 """
 
 import logging
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,22 +15,12 @@ from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.log.mappedfiles import MappedFiles
 from pyromq.store.queue.table import ConsumeQueues
+from pyromq.store.space import used_ratio
 
 log = logging.getLogger(__name__)
 
 _MANUAL_ROUNDS = 20
 _HOUR = 3_600_000
-
-
-def used_ratio(path: Path) -> float:
-    """The used share of the partition that holds a path, 0 to 1; -1 when it cannot be known."""
-    try:
-        status = os.statvfs(path)
-    except OSError:
-        return -1.0
-    used = status.f_blocks - status.f_bfree
-    total = used + status.f_bavail  # what is reserved for root counts as used
-    return used / total if total > 0 else -1.0
 
 
 class Cleaned(NamedTuple):

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from pyromq import disk
 from pyromq.store.log.flush import Flusher
 
 SECTOR = 512
@@ -66,17 +67,17 @@ class PowerCut:
         self._entries: dict[str, set[str]] = {}
         self.done = False
         self.story: list[str] = []
-        unlink = Path.unlink
+        delete = disk.delete
 
-        def forgetting(path: Path, missing_ok: bool = False) -> None:
-            if path.exists():
-                self._pictures.pop(path.stat().st_ino, None)  # the number will be used for other files
-            unlink(path, missing_ok)
+        def forgetting(path: Path | str) -> None:
+            if Path(path).exists():
+                self._pictures.pop(Path(path).stat().st_ino, None)  # the number will be used for other files
+            delete(path)
 
-        patch.setattr(os, "fdatasync", self._sync)
-        patch.setattr(os, "fsync", self._sync)
-        patch.setattr("pyromq.store.queue.files.sync_file_system", lambda _: self._sync_all())
-        patch.setattr(Path, "unlink", forgetting)
+        patch.setattr(disk, "sync_data", self._sync)
+        patch.setattr(disk, "sync", self._sync)
+        patch.setattr(disk, "sync_file_system", lambda _: self._sync_all())
+        patch.setattr(disk, "delete", forgetting)
         use_one_thread(patch)
         self._sync_all()  # what there is already was there before
 

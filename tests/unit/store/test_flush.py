@@ -1,14 +1,13 @@
 """Group commit: who waits, for how long, what readers see before and after the disk has it."""
 
 import errno
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pyromq.store.arrival import Arrival
+from pyromq import disk
 from pyromq.store.config import BrokerRole, FlushDiskType
 from pyromq.store.flags import Flag
 from pyromq.store.log.put import PutStatus
@@ -97,7 +96,7 @@ def test_one_sync_serves_everybody_who_waits(tmp_path: Path, monkeypatch: pytest
     put(store)  # the file's first sync also syncs its directory
     mailbox.run_next()
     syncs: list[int] = []
-    monkeypatch.setattr(os, "fdatasync", syncs.append)
+    monkeypatch.setattr(disk, "sync_data", syncs.append)
     done: list[tuple[int, PutStatus]] = []
     with store._flusher.hold:
         for n in range(100):
@@ -163,7 +162,7 @@ def test_disk_that_fails_stops_the_store(tmp_path: Path, monkeypatch: pytest.Mon
     def fail(_fd: int) -> None:
         raise OSError(errno.EIO, "broken")
 
-    monkeypatch.setattr(os, "fdatasync", fail)
+    monkeypatch.setattr(disk, "sync_data", fail)
     done: list[PutStatus] = []
     store.when_durable(put(store), done.append)
     mailbox.run_next()

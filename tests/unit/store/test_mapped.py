@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pyromq import disk
 from pyromq.store.errors import DiskFullError
 from pyromq.store.log.mappedfile import MappedFile
 
@@ -53,7 +54,7 @@ def test_full_disk_is_an_error_before_anything_is_written(tmp_path: Path, monkey
         asked.append((offset, length))
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr(disk, "allocate", refuse)
     with pytest.raises(DiskFullError, match="no space left"):
         file.append(b"y" * PAGE)
     assert file.position == 3
@@ -73,7 +74,7 @@ def test_last_bit_of_space_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             raise OSError(errno.ENOSPC, "no space")
         real(fd, offset, length)
 
-    monkeypatch.setattr(os, "posix_fallocate", nearly_full)
+    monkeypatch.setattr(disk, "allocate", nearly_full)
     file.append(b"abc")
     assert file.reserved == 3
     file.close()
@@ -107,7 +108,7 @@ def test_failed_creation_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     def refuse(_fd: int, _length: int) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(os, "ftruncate", refuse)
+    monkeypatch.setattr(disk, "set_length", refuse)
     with pytest.raises(DiskFullError):
         MappedFile.create(tmp_path / "f", PAGE)
     assert not (tmp_path / "f").exists()

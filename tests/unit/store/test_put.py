@@ -1,11 +1,11 @@
 """S-01, S-04, S-07: the put path: bytes in the log, offsets, statuses, limits."""
 
 import errno
-import os
 from pathlib import Path
 
 import pytest
 
+from pyromq import disk
 from pyromq.protocol.message import Message
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
@@ -264,7 +264,7 @@ def test_full_disk_is_a_status_and_passes_by_itself(
     def refuse(_fd: int, _offset: int, _length: int) -> None:
         raise OSError(errno.ENOSPC, "no space")
 
-    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    monkeypatch.setattr(disk, "allocate", refuse)
     result = store.put(message(body=b"x" * 3000))
     assert refused(result) is PutStatus.SERVICE_NOT_AVAILABLE
     assert "no space" in result.reason
@@ -286,7 +286,7 @@ def test_file_that_cannot_be_created_leaves_the_log_as_it_was(tmp_path: Path, mo
     def refuse(_fd: int, _length: int) -> None:
         raise OSError(errno.EACCES, "denied")
 
-    monkeypatch.setattr(os, "ftruncate", refuse)
+    monkeypatch.setattr(disk, "set_length", refuse)
     assert refused(store.put(message(body=b"x" * 3000))) is PutStatus.CREATE_MAPPED_FILE_FAILED
     assert store.max_physical_offset == end
     monkeypatch.undo()

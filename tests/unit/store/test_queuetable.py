@@ -1,15 +1,15 @@
 """All queues of a store together: finding, flushing, few open files, names that are no directories."""
 
-import os
 from pathlib import Path
 
 import pytest
 
+from pyromq import disk
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.queue import files as queuefiles
 from pyromq.store.queue.table import ConsumeQueues
-from pyromq.store.writing import write_at
+from pyromq.store.space import write_at
 
 
 def make(path: Path, *, open_files: int = 8) -> ConsumeQueues:
@@ -100,7 +100,7 @@ def test_a_sync_that_failed_is_done_again(tmp_path: Path, monkeypatch: pytest.Mo
         raise OSError(5, "I/O error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "fdatasync", failing)
+        patch.setattr(disk, "sync_data", failing)
         with pytest.raises(OSError, match="I/O error"):
             queues.flush()
     queues.flush()
@@ -110,15 +110,19 @@ def test_a_sync_that_failed_is_done_again(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_many_files_are_synced_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queuefiles, "_MANY", 3)
-    whole: list[str] = []
-    monkeypatch.setattr(queuefiles, "sync_file_system", whole.append)
+    whole: list[int] = []
+    real = disk.sync_file_system
+
+    def noting(fd: int) -> None:
+        whole.append(fd)
+        real(fd)
+
+    monkeypatch.setattr(disk, "sync_file_system", noting)
     queues = make(tmp_path)
     for queue_id in range(5):
         queues.get_or_create("T", queue_id).append(0, queue_id * 100, 100, 0)
     queues.flush()
     assert len(whole) == 1
-    monkeypatch.undo()
-    queuefiles.sync_file_system(whole[0])  # the real one
 
 
 def test_full_disk_while_preparing_keeps_all_to_be_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,8 @@ from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.log.mappedfiles import MappedFiles
 from pyromq.store.queue.table import ConsumeQueues
-from pyromq.store.retention import Cleaned, Retention, used_ratio
+from pyromq.store.retention import Cleaned, Retention
+from pyromq.store.space import used_ratio
 
 HOUR = 3_600
 NOON = int(datetime(2026, 3, 10, 12).astimezone().timestamp())

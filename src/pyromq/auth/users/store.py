@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from pyromq import durable
+from pyromq import disk, durable
 from pyromq.auth.errors import AuthError
 from pyromq.auth.requests.wire import StoredEntry, entry_from, stored_entry
 from pyromq.auth.rules import Entry, PolicyType, Resource, Rules, parse_sources
@@ -155,7 +155,7 @@ class AccessStore:
 
     @contextlib.contextmanager
     def _exclusively(self) -> Iterator[None]:
-        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, durable.FILE_MODE)
+        descriptor = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, disk.FILE_MODE)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield

@@ -24,7 +24,7 @@ from pyromq.remoting.endpoint import Handler
 from pyromq.settings.errors import ConfigError, NotReloadableError
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.damage import Stretch
-from pyromq.store.retention import used_ratio
+from pyromq.store.space import used_ratio
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -24,7 +24,7 @@ from pyromq.broker.cluster.clients import Client
 from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import ConsumeType
 from pyromq.protocol.release import version_name
-from pyromq.store.retention import used_ratio
+from pyromq.store.space import used_ratio
 
 if TYPE_CHECKING:
     from pyromq.broker.broker import Broker

@@ -7,7 +7,6 @@ count are whole, `rebuild` restores the slots from them, and what came later is 
 """
 
 import mmap
-import os
 import struct
 import sys
 from array import array
@@ -15,11 +14,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pyromq import durable
+from pyromq import disk, durable
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.index.keyhash import Key
-from pyromq.store.log.mappedfile import translated
-from pyromq.store.writing import write_at
+from pyromq.store.space import translated, write_at
 
 # begin and end store time, begin and end physical offset, slots in use, number of the next entry (the first is 1)
 HEADER = struct.Struct(">qqqqii")
@@ -92,9 +90,9 @@ class IndexFile:
             index.begin_timestamp = index.end_timestamp = after.end_timestamp
             index.begin_offset = index.end_offset = after.end_offset
         durable.make_folder(path.parent)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
+        fd = disk.open_file(path, writable=True, fresh=True)
         try:
-            os.ftruncate(fd, layout.size)
+            disk.set_length(fd, layout.size)
             index._fd = fd
             index._write_header(index.end_timestamp, index.end_offset, 1)
             durable.sync_folder(path.parent)
@@ -121,10 +119,13 @@ class IndexFile:
             )
         cut = length < layout.size
         index = cls(path, layout)
-        with path.open("r+b" if cut else "rb") as file:
+        fd = disk.open_file(path, writable=cut)
+        try:
             if cut:
-                file.truncate(layout.size)
-            fields = HEADER.unpack(file.read(HEADER.size))
+                disk.set_length(fd, layout.size)
+            fields = HEADER.unpack(disk.read_at(fd, HEADER.size, 0))
+        finally:
+            disk.close(fd)
         index.begin_timestamp, index.end_timestamp, index.begin_offset, index.end_offset, slots, count = fields
         index.slots_used = max(slots, 0)
         index.count = min(max(count, 1), layout.entries)
@@ -218,9 +219,9 @@ class IndexFile:
             end_timestamp, end_offset = self.end_timestamp, self.end_offset
             count = self.count  # after the end: a record indexed twice is harmless, one left out is not
             self._write_slots()
-            os.fdatasync(fd)
+            disk.sync_data(fd)
             self._write_header(end_timestamp, end_offset, count)
-            os.fdatasync(fd)
+            disk.sync_data(fd)
         except BaseException:
             self.synced = False
             raise
@@ -260,17 +261,17 @@ class IndexFile:
             self._map.close()
             self._map = None
         if self._fd >= 0:
-            os.close(self._fd)
+            disk.close(self._fd)
             self._fd = -1
         self._slots = None
 
     def destroy(self) -> None:
         self.close()
-        self.path.unlink(missing_ok=True)
+        disk.delete(self.path)
 
     def _descriptor(self) -> int:
         if self._fd < 0:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+            self._fd = disk.open_file(self.path, writable=True)
         return self._fd
 
     def _mapped(self) -> mmap.mmap:
@@ -280,15 +281,15 @@ class IndexFile:
         most of which may be holes.
         """
         if self._map is None:
-            self._map = mmap.mmap(self._descriptor(), self.layout.size, access=mmap.ACCESS_READ)
+            self._map = disk.map_file(self._descriptor(), self.layout.size)
         return self._map
 
     def _read_slot(self, slot: int) -> int:
         place = HEADER.size + slot * SLOT_SIZE
-        return int(_NUMBER.unpack(os.pread(self._descriptor(), SLOT_SIZE, place))[0])
+        return int(_NUMBER.unpack(disk.read_at(self._descriptor(), SLOT_SIZE, place))[0])
 
     def _load_slots(self) -> "array[int]":
-        slots = array("I", os.pread(self._descriptor(), self.layout.first_entry - HEADER.size, HEADER.size))
+        slots = array("I", disk.read_at(self._descriptor(), self.layout.first_entry - HEADER.size, HEADER.size))
         if sys.byteorder == "little":
             slots.byteswap()
         self._slots = slots
@@ -304,7 +305,7 @@ class IndexFile:
                 piece.byteswap()
             position = HEADER.size + begin * SLOT_SIZE
             text = piece.tobytes()
-            if os.pread(fd, len(text), position) != text:
+            if disk.read_at(fd, len(text), position) != text:
                 write_at(fd, text, position, self.path)
 
     def _write_header(self, end_timestamp: int, end_offset: int, count: int) -> None:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from pyromq import disk
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
 from pyromq.store.index.file import IndexFile, Layout
@@ -86,10 +87,9 @@ class Index:
         Files that end later than it may be torn: they are checked and their slots restored. Files with other names are
         left alone. Raises StoreFormatError for a file of another layout.
         """
-        if not self._directory.is_dir():
-            return
-        for path in sorted(self._directory.iterdir()):
-            if not (path.is_file() and path.name.isascii() and path.name.isdigit()):
+        for entry in disk.entries(self._directory):
+            path = Path(entry.path)
+            if not (entry.is_file() and path.name.isascii() and path.name.isdigit()):
                 log.warning("%s is not an index file; ignored", path)
                 continue
             file, cut = IndexFile.load(path, self._layout)

@@ -9,20 +9,15 @@ Three invariants keep the process alive:
   this object's own hold; the memory goes with the last slice.
 """
 
-import errno
-import mmap
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from pyromq import durable
-from pyromq.store.errors import DiskFullError
+from pyromq import disk, durable
+from pyromq.disk import Bytes
+from pyromq.store.space import translated
 
-Bytes = bytes | bytearray | memoryview
-
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT}
 _ZEROS = bytes(1 << 20)
 
 
@@ -46,7 +41,7 @@ class MappedFile:
         self.reserved = 0
         self._fd = fd
         self._durable_entry = False
-        self.raw = mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+        self.raw = disk.map_file(fd, size, writable=writable)
         self._view = memoryview(self.raw)
 
     @classmethod
@@ -56,24 +51,24 @@ class MappedFile:
         Raises DiskFullError, or OSError when the directory cannot be written; leaves no partial file behind then.
         """
         durable.make_folder(path.parent)
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, durable.FILE_MODE)
+        fd = disk.open_file(path, writable=True, fresh=True)
         try:
-            os.ftruncate(fd, size)
+            disk.set_length(fd, size)
             return cls(path, size, start=start, step=step, fd=fd, writable=True)
         except OSError as error:
-            os.close(fd)
-            path.unlink(missing_ok=True)
+            disk.close(fd)
+            disk.delete(path)
             raise translated(error, path) from error
 
     @classmethod
     def open(cls, path: Path, *, start: int = 0, step: int = 1 << 20, writable: bool = True) -> Self:
         """Map an existing file, whatever its length (not zero). `position` starts at the end of the file."""
-        fd = os.open(path, (os.O_RDWR if writable else os.O_RDONLY) | os.O_CLOEXEC)
+        fd = disk.open_file(path, writable=writable)
         try:
-            size = os.fstat(fd).st_size
+            size = disk.length(fd)
             file = cls(path, size, start=start, step=step, fd=fd, writable=writable)
         except (OSError, ValueError):
-            os.close(fd)
+            disk.close(fd)
             raise
         file.position = size
         return file
@@ -95,7 +90,7 @@ class MappedFile:
     @property
     def modified(self) -> float:
         """Modification time of the file in seconds, which is what retention goes by."""
-        return os.fstat(self._fd).st_mtime
+        return disk.modified(self._fd)
 
     def reserve(self, end: int) -> None:
         """Make bytes [position, end) own their blocks, a whole step ahead. Raises DiskFullError; keeps what is written.
@@ -107,13 +102,13 @@ class MappedFile:
         begin = max(self.reserved, self.position if self.position < self.size else 0)
         goal = min(self.size, max(end, begin + self.step))
         try:
-            os.posix_fallocate(self._fd, begin, goal - begin)
+            disk.allocate(self._fd, begin, goal - begin)
         except OSError as error:
-            if error.errno not in _NO_SPACE or goal == end:
+            if error.errno not in disk.NO_SPACE or goal == end:
                 raise translated(error, self.path) from error
             goal = end
             try:
-                os.posix_fallocate(self._fd, begin, goal - begin)
+                disk.allocate(self._fd, begin, goal - begin)
             except OSError as last:
                 raise translated(last, self.path) from last
         self.reserved = max(self.reserved, goal)
@@ -147,7 +142,7 @@ class MappedFile:
 
     def read(self, begin: int, end: int) -> bytes:
         """A copy of bytes [begin, end), of which any may lie in a hole."""
-        return os.pread(self._fd, end - begin, begin)
+        return disk.read_at(self._fd, end - begin, begin)
 
     def owned(self, begin: int, end: int) -> int:
         """Up to where in [begin, end] the mapping may be read because the file owns its blocks there."""
@@ -175,25 +170,14 @@ class MappedFile:
 
     def extents(self, begin: int, end: int) -> Iterator[tuple[int, int]]:
         """The parts of [begin, end) that may hold something; between them the file has no blocks, or only new ones."""
-        position = begin
-        while position < end:
-            try:
-                position = max(position, os.lseek(self._fd, position, os.SEEK_DATA))
-                hole = os.lseek(self._fd, position, os.SEEK_HOLE)
-            except OSError as error:
-                if error.errno == errno.ENXIO:
-                    return
-                hole = end  # a file system that cannot tell
-            if position < end:
-                yield position, min(hole, end)
-            position = hole
+        return disk.extents(self._fd, begin, end)
 
     def sync(self) -> None:
         """Put all bytes written so far on disk (fdatasync, which lets other threads run). Raises OSError.
 
         The first sync of a file also makes its directory entry durable.
         """
-        os.fdatasync(self._fd)
+        disk.sync_data(self._fd)
         if not self._durable_entry:
             durable.sync_folder(self.path.parent)
             self._durable_entry = True
@@ -205,16 +189,10 @@ class MappedFile:
         self._view.release()
         with suppress(BufferError):  # a reader holds a slice: the mapping ends with it
             self.raw.close()
-        os.close(self._fd)
+        disk.close(self._fd)
         self._fd = -1
 
     def destroy(self) -> None:
         """Close and delete. The space is free once the last slice in flight is gone."""
         self.close()
-        self.path.unlink(missing_ok=True)
-
-
-def translated(error: OSError, path: Path) -> Exception:
-    if error.errno in _NO_SPACE:
-        return DiskFullError(f"no space left for {path}: free some space, or lower fileReservedTime")
-    return error
+        disk.delete(self.path)

@@ -7,6 +7,7 @@ a gap, so an offset finds its file by arithmetic; all files but the last are ful
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pyromq import disk
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.log.mappedfile import MappedFile
 
@@ -52,9 +53,7 @@ class MappedFiles:
         Raises StoreFormatError for a name that is not an offset, a length that is not `file_size` (except an empty
         last file, left by a crash while it was created) and a gap in the sequence.
         """
-        if not directory.is_dir():
-            return []
-        found = sorted(path for path in directory.iterdir() if not path.is_dir())
+        found = [Path(entry.path) for entry in disk.entries(directory) if not entry.is_dir()]
         result: list[tuple[int, Path]] = []
         for path in found:
             if not (path.name.isascii() and path.name.isdigit() and len(path.name) == 20):
@@ -82,7 +81,7 @@ class MappedFiles:
             if path.stat().st_size:
                 self.files.append(MappedFile.open(path, start=start, step=self.step, writable=writable))
             elif writable:
-                path.unlink()
+                disk.delete(path)
 
     @property
     def first(self) -> MappedFile | None:
@@ -163,5 +162,4 @@ class MappedFiles:
         """Close and delete all files, and the directory if that leaves it empty."""
         while self.files:
             self.files.pop().destroy()
-        if self.directory.is_dir() and not any(self.directory.iterdir()):
-            self.directory.rmdir()
+        disk.remove_folder(self.directory)

@@ -1,11 +1,11 @@
 """Consume queues against the log: each record must be in its queue, and each entry must lead to its record."""
 
-import os
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyromq import disk
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property
 from pyromq.protocol.records import sysflag
@@ -129,12 +129,12 @@ class QueueCheck:
     def _real_entries(self, folder: Path) -> Iterator[tuple[int, tuple[int, int, int]]]:
         """The entries of a queue that are for records which are still in the log, with their numbers."""
         begin = max(self._files.min_offset, 0)
-        for path in sorted(folder.iterdir()):
-            if not path.name.isdigit() or int(path.name) % self._size:
+        for file in disk.entries(folder):
+            if not file.name.isdigit() or int(file.name) % self._size:
                 continue
-            data = path.read_bytes().rstrip(b"\0")
+            data = Path(file.path).read_bytes().rstrip(b"\0")
             data += bytes(-len(data) % ENTRY_SIZE)
-            for number, entry in enumerate(ENTRY.iter_unpack(data), int(path.name) // ENTRY_SIZE):
+            for number, entry in enumerate(ENTRY.iter_unpack(data), int(file.name) // ENTRY_SIZE):
                 if entry[1] != FILLER_SIZE and entry[0] >= begin:
                     yield number, entry
 
@@ -151,7 +151,7 @@ class QueueCheck:
         position = queue_offset * ENTRY_SIZE
         path = self._root / topic / str(queue_id) / file_name(position - position % self._size)
         fd = self._descriptor(path)
-        data = os.pread(fd, ENTRY_SIZE, position % self._size) if fd >= 0 <= position else b""
+        data = disk.read_at(fd, ENTRY_SIZE, position % self._size) if fd >= 0 <= position else b""
         return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
 
     def _descriptor(self, path: Path) -> int:
@@ -162,7 +162,7 @@ class QueueCheck:
         while len(self._open) >= _MAX_OPEN:
             _close(self._open.popitem(last=False)[1])
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = disk.open_file(path)
         except OSError:
             fd = -1
         self._open[path] = fd
@@ -176,4 +176,4 @@ class QueueCheck:
 
 def _close(fd: int) -> None:
     if fd >= 0:
-        os.close(fd)
+        disk.close(fd)

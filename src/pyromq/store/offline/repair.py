@@ -4,13 +4,12 @@ Nothing is deleted. What is replaced goes into `setaside` in the store's folder.
 start is not repeated here: queues and index are only taken out of its way, and it makes them again from the log.
 """
 
-import os
 import time
 from pathlib import Path
 
 import msgspec
 
-from pyromq import durable
+from pyromq import disk, durable
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreFormatError, StoreLockedError
 from pyromq.store.lock import StoreLock, is_open
@@ -125,8 +124,9 @@ def _gaps(config: StoreConfig) -> list[tuple[Step, tuple[Path, int]]]:
     recovery steps over."""
     size = config.mapped_file_size_commit_log
     found: dict[int, int] = {}
-    for path in sorted(config.commit_log_dir.iterdir()):
-        if path.is_dir():
+    for entry in disk.entries(config.commit_log_dir):
+        path = Path(entry.path)
+        if entry.is_dir():
             continue
         if not (path.name.isascii() and path.name.isdigit()) or int(path.name) % size:
             raise StoreFormatError(f"{path} is not a file of this store: move it away")
@@ -146,12 +146,12 @@ def _gaps(config: StoreConfig) -> list[tuple[Step, tuple[Path, int]]]:
 
 
 def _stretch(path: Path, size: int) -> None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, durable.FILE_MODE)
+    fd = disk.open_file(path, writable=True, create=True)
     try:
-        os.ftruncate(descriptor, size)
-        os.fsync(descriptor)
+        disk.set_length(fd, size)
+        disk.sync(fd)
     finally:
-        os.close(descriptor)
+        disk.close(fd)
     durable.sync_folder(path.parent)
 
 
@@ -178,6 +178,6 @@ def _cut(config: StoreConfig, begin: int, end: int, aside: Path) -> None:
 def _move(folder: Path, aside: Path) -> None:
     if folder.exists():
         durable.make_folder(aside)
-        folder.rename(aside / folder.name)
+        disk.rename(folder, aside / folder.name)
         durable.sync_folder(folder.parent)
         durable.sync_folder(aside)

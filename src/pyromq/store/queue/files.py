@@ -4,8 +4,6 @@ Ten thousand queues must fit into a few hundred descriptors, and a map costs one
 a shared cache, files have their full length from the start (sparse), and a full disk is an error of the write itself.
 """
 
-import ctypes
-import errno
 import logging
 import os
 from collections import OrderedDict
@@ -15,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pyromq import durable
+from pyromq import disk, durable
+from pyromq.disk import Bytes
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.log.mappedfile import Bytes, translated
-from pyromq.store.writing import write_at
+from pyromq.store.space import translated, write_at
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +25,14 @@ _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
 _MANY = 64  # files above which one sync of the file system is quicker than one for each
 _THREADS = 8  # that sync so many
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 def sync_files(paths: Iterable[str]) -> None:
     """Put files, and the directory entries by which they are found, on disk. For any thread. Raises OSError."""
     paths = list(paths)
-    if len(paths) > _MANY and hasattr(_libc, "syncfs"):
-        sync_file_system(paths[0])  # each file is still asked below, which costs little then and reports errors
+    if len(paths) > _MANY:
+        # Each file is still asked below, which costs little then and reports errors.
+        _sync_with(disk.sync_file_system, paths[0])
     directories = {Path(folder) for folder in {os.path.dirname(path) for path in paths}}  # noqa: PTH120 - thousands
     topics = {directory.parent for directory in directories}
     _each(_sync_file, paths)
@@ -54,32 +52,23 @@ def _each(sync: Callable[[Any], None], these: Collection[Any]) -> None:
 
 
 def _sync_file(path: str) -> None:
+    _sync_with(disk.sync_data, path)
+
+
+def _sync_with(sync: Callable[[int], None], path: str) -> None:
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+        fd = disk.open_file(path, writable=True)
     except FileNotFoundError:  # deleted meanwhile
         return
     try:
-        os.fdatasync(fd)
+        sync(fd)
     finally:
-        os.close(fd)
+        disk.close(fd)
 
 
 def _sync_folder(path: Path) -> None:
     with suppress(FileNotFoundError):
         durable.sync_folder(path)
-
-
-def sync_file_system(path: str) -> None:
-    """Put everything on disk that the file system of a file has to write (Linux only). Raises OSError."""
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    try:
-        if _libc.syncfs(fd) != 0:
-            raise OSError(ctypes.get_errno(), "the file system cannot be synced", path)
-    finally:
-        os.close(fd)
 
 
 class Descriptors:
@@ -101,18 +90,18 @@ class Descriptors:
             self._open.move_to_end(path)
             return fd
         while len(self._open) >= self._limit:
-            os.close(self._open.popitem(last=False)[1])
-        fd = self._open[path] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+            disk.close(self._open.popitem(last=False)[1])
+        fd = self._open[path] = disk.open_file(path, writable=True)
         return fd
 
     def drop(self, path: str) -> None:
         fd = self._open.pop(path, None)
         if fd is not None:
-            os.close(fd)
+            disk.close(fd)
 
     def close(self) -> None:
         while self._open:
-            os.close(self._open.popitem()[1])
+            disk.close(self._open.popitem()[1])
 
 
 class QueueFiles:
@@ -146,28 +135,23 @@ class QueueFiles:
                 self.end += self.size
             else:
                 log.warning("%s is cut or behind a gap; deleted, its entries come from the log", self._path(start))
-                Path(self._path(start)).unlink()
+                disk.delete(self._path(start))
         return self.end == starts[-1] + self.size
 
     def _lengths(self) -> dict[int, int]:
         """The length of each file by its start."""
         found: dict[int, int] = {}
-        try:
-            listing = os.scandir(self._folder)
-        except FileNotFoundError:
-            return found
-        with listing:
-            for item in listing:
-                if not (item.name.isascii() and item.name.isdigit() and len(item.name) == _NAME_LENGTH):
-                    log.warning("%s is not a file of a consume queue; ignored", item.path)
-                    continue
-                start, length = int(item.name), item.stat().st_size
-                if start % self.size or length > self.size:
-                    raise StoreFormatError(
-                        f"{item.path} has {length} bytes, but consume-queue files here have {self.size}: set the "
-                        f"mappedFileSizeConsumeQueue it was written with, or delete {self.directory.parent.parent}"
-                    )
-                found[start] = length
+        for item in disk.entries(self._folder):
+            if not (item.name.isascii() and item.name.isdigit() and len(item.name) == _NAME_LENGTH):
+                log.warning("%s is not a file of a consume queue; ignored", item.path)
+                continue
+            start, length = int(item.name), item.stat().st_size
+            if start % self.size or length > self.size:
+                raise StoreFormatError(
+                    f"{item.path} has {length} bytes, but consume-queue files here have {self.size}: set the "
+                    f"mappedFileSizeConsumeQueue it was written with, or delete {self.directory.parent.parent}"
+                )
+            found[start] = length
         return found
 
     @property
@@ -185,7 +169,7 @@ class QueueFiles:
         while self.first <= begin < end:
             stop = min(end, begin - begin % self.size + self.size)
             try:
-                parts.append(os.pread(self._descriptors.get(self._path(begin)), stop - begin, begin % self.size))
+                parts.append(disk.read_at(self._descriptors.get(self._path(begin)), stop - begin, begin % self.size))
             except FileNotFoundError:
                 break
             begin = stop
@@ -218,17 +202,10 @@ class QueueFiles:
             return
         path = self._path(position)
         fd = self._descriptors.get(path)
-        at = position % self.size
-        while at < self.size:
-            try:
-                at = max(at, os.lseek(fd, at, os.SEEK_DATA))
-                hole = min(self.size, os.lseek(fd, at, os.SEEK_HOLE))
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
-                return  # nothing but a hole from here on
+        for begin, hole in disk.extents(fd, position % self.size, self.size):
+            at = begin
             while at < hole:
-                block = os.pread(fd, min(_BLOCK, hole - at), at)
+                block = disk.read_at(fd, min(_BLOCK, hole - at), at)
                 if not _ZEROS.startswith(block):
                     stale = len(block.rstrip(b"\0"))  # no more than that, since writing zeros takes blocks too
                     self.touched.add(path)
@@ -244,27 +221,26 @@ class QueueFiles:
         while self.exist:
             self.delete_first()
         self.first = self.end = 0
-        if self.directory.is_dir() and not any(self.directory.iterdir()):
-            self.directory.rmdir()
+        disk.remove_folder(self.directory)
 
     def _extend(self) -> None:
         path = self._path(self.end)
         try:
             durable.add_folder(self.directory)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, durable.FILE_MODE)
+            fd = disk.open_file(path, writable=True, create=True)
             try:
-                os.ftruncate(fd, self.size)
+                disk.set_length(fd, self.size)
             finally:
-                os.close(fd)
+                disk.close(fd)
         except OSError as error:
-            raise translated(error, Path(path)) from error
+            raise translated(error, path) from error
         self.end += self.size
 
     def _delete(self, start: int) -> None:
         path = self._path(start)
         self._descriptors.drop(path)
         self.touched.discard(path)
-        Path(path).unlink(missing_ok=True)
+        disk.delete(path)
 
     def _path(self, position: int) -> str:
         return f"{self._folder}/{position - position % self.size:020d}"

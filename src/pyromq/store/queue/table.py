@@ -1,10 +1,10 @@
 """All consume queues of a store: finding, creating, flushing and recovering them, with few open files."""
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from pyromq import disk
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.queue.consumequeue import ConsumeQueue
@@ -102,8 +102,8 @@ class ConsumeQueues:
         for key in keys:
             self._queues.pop(key).destroy()
         directory = self._root / topic
-        if _is_directory_name(topic) and directory.is_dir() and not any(directory.iterdir()):
-            directory.rmdir()
+        if _is_directory_name(topic):
+            disk.remove_folder(directory)
         return len(keys)
 
     def prepare_flush(self, thorough: bool) -> Callable[[], None]:
@@ -168,8 +168,7 @@ def _give_back(taken: list[tuple[ConsumeQueue, set[str]]]) -> None:
 
 def _folders(parent: Path) -> list[str]:
     """Names of the folders in a folder, in order."""
-    with os.scandir(parent) as listing:
-        return sorted(item.name for item in listing if item.is_dir())
+    return [item.name for item in disk.entries(parent) if item.is_dir()]
 
 
 def _is_directory_name(topic: str) -> bool:

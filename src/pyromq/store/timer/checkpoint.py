@@ -10,7 +10,7 @@ from typing import Self
 import msgspec
 
 from pyromq import durable
-from pyromq.store.log.mappedfile import translated
+from pyromq.store.space import translated
 
 LENGTH = 4096
 _FIELDS = Struct(">7q")

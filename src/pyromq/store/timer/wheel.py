@@ -8,13 +8,14 @@ Changes stay in memory until they are saved, so the file never points at units t
 log. Invariant: file, then `_saving`, then `_fresh`, each over the one before, are the wheel.
 """
 
-import os
 from pathlib import Path
 from struct import Struct
 from typing import NamedTuple
 
+from pyromq import disk
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.log.mappedfile import MappedFile, translated
+from pyromq.store.log.mappedfile import MappedFile
+from pyromq.store.space import write_at
 
 DAYS = 7
 SLOTS = DAYS * 86_400
@@ -50,7 +51,7 @@ class TimerWheel:
         except FileNotFoundError:
             return False
         if length == 0:  # left by a crash while it was created
-            self.path.unlink()
+            disk.delete(self.path)
             return False
         if length != LENGTH:
             raise StoreFormatError(f"{self.path} has {length} bytes, but a timer wheel has {LENGTH}: move it away")
@@ -101,14 +102,12 @@ class TimerWheel:
             return
         if self._file is None:
             self._file = MappedFile.create(self.path, LENGTH)
-        fd = os.open(self.path, os.O_WRONLY | os.O_CLOEXEC)
+        fd = disk.open_file(self.path, writable=True)
         try:
             for index, slot in slots.items():
-                os.pwrite(fd, slot, index * _SLOT.size)
-        except OSError as error:
-            raise translated(error, self.path) from error
+                write_at(fd, slot, index * _SLOT.size, self.path)
         finally:
-            os.close(fd)
+            disk.close(fd)
         self._file.sync()
         self._saving = {}
 

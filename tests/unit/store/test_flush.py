@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pyromq import disk
+from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole, FlushDiskType
 from pyromq.store.flags import Flag
 from pyromq.store.log.put import PutStatus

@@ -27,6 +27,7 @@ from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.delay.timercounts import TimerCounts
 from pyromq.broker.durability import Durability
+from pyromq.clock import wall_clock
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.send import SendMessageV2Header
@@ -46,10 +47,6 @@ LOAD_SECONDS = 10
 PENDING = 1_000_000
 TIMEOUT = 30.0
 BODY = b"x" * 128
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def percentiles(name: str, values: Sequence[int]) -> dict[str, Figure]:
@@ -78,7 +75,7 @@ class Remote:
             default_topic_queue_nums=1,
             queue_id=0,
             sys_flag=0,
-            born_timestamp=now(),
+            born_timestamp=wall_clock(),
             flag=0,
             properties=encode_properties(properties).decode(),
         )
@@ -127,7 +124,7 @@ async def lateness() -> dict[str, Figure]:
                 after.store_timestamp - before.store_timestamp - 1000
                 for before, after in zip(parked, delivered, strict=True)
             ]
-            count = await load(remote, "timed", lambda: {"TIMER_DELIVER_MS": str(now() + 2_345)})
+            count = await load(remote, "timed", lambda: {"TIMER_DELIVER_MS": str(wall_clock() + 2_345)})
             timed = await remote.read("timed", count)
             behind = [each.store_timestamp - int(each.properties["TIMER_DELIVER_MS"]) for each in timed]
             after_slot = [each.store_timestamp - int(each.properties["TIMER_OUT_MS"]) - 1000 for each in timed]
@@ -167,16 +164,16 @@ class Pending:
         settings = StoreConfig(
             store_path_root_dir=root, flush_disk_type=FlushDiskType.ASYNC_FLUSH, message_index_enable=False
         )
-        self.store = MessageStore(settings, clock=now)
+        self.store = MessageStore(settings, clock=wall_clock)
         self.store.open()
         self.files = TimerFiles(
             root, precision=config.timer_precision_ms, log_file_size=config.mapped_file_size_timer_log
         )
-        self.opened = elapsed(lambda: self.files.open(now()))
-        counts = TimerCounts(config.config_dir / "timermetrics", now)
+        self.opened = elapsed(lambda: self.files.open(wall_clock()))
+        counts = TimerCounts(config.config_dir / "timermetrics", wall_clock)
         durability = Durability(self.store)
-        self.timer = TimerDelivery(config, self.store, durability, self.files, counts, now, lambda *_: None)
-        self.store.add_hook(Postpone(config, now, self.timer.waiting), MARKS)
+        self.timer = TimerDelivery(config, self.store, durability, self.files, counts, wall_clock, lambda *_: None)
+        self.store.add_hook(Postpone(config, wall_clock, self.timer.waiting), MARKS)
 
     def put(self, topic: str, count: int, properties: Callable[[int], dict[str, str]]) -> None:
         for number in range(count):
@@ -197,7 +194,7 @@ class Pending:
 def waiting_cost() -> dict[str, Figure]:
     """Of PENDING messages, spread over the next two days."""
     with tempfile.TemporaryDirectory() as folder:
-        root, base = Path(folder), now() + 3_600_000
+        root, base = Path(folder), wall_clock() + 3_600_000
         pending = Pending(root)
         share = PENDING // 10
         plain = elapsed(lambda: pending.put("plain", share, lambda number: {"UNIQ_KEY": f"u{number}"})) * 10

@@ -26,6 +26,7 @@ ALLOWED = {
 }
 
 SHARED = {
+    "clock": set[str](),
     "errors": set[str](),
     "disk": set[str](),
     "durable": {"disk"},

@@ -5,7 +5,6 @@ import contextlib
 import logging
 import os
 import secrets
-import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
@@ -63,6 +62,7 @@ from pyromq.broker.transaction.checkback import CheckBack
 from pyromq.broker.transaction.halfmessages import HALF, HalfMessages
 from pyromq.broker.transaction.transactions import Transactions
 from pyromq.broker.writers.writers import Writers
+from pyromq.clock import steady_clock, wall_clock
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.handles.ids import UniqueIdGenerator
@@ -114,16 +114,6 @@ class _Part(Protocol):
     """Whatever serves requests."""
 
     def handlers(self) -> dict[int, Handler]: ...
-
-
-def wall_clock() -> int:
-    """Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def steady_clock() -> int:
-    """Milliseconds that no change of the wall clock touches: for how long something has lasted."""
-    return time.monotonic_ns() // 1_000_000
 
 
 class Broker:

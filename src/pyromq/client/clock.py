@@ -10,6 +10,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from pyromq.clock import wall_clock
+
 T = TypeVar("T")
 
 
@@ -36,7 +38,7 @@ class SystemClock:
     """The machine's clocks and the running event loop's timers."""
 
     def millis(self) -> int:
-        return time.time_ns() // 1_000_000
+        return wall_clock()
 
     def monotonic(self) -> float:
         return time.monotonic()

@@ -193,7 +193,7 @@ class RequestTimeout(ClientError):  # noqa: N818 - named as the other time-outs 
 
 def transport_error(error: remoting.RemotingError, broker: str | None) -> ClientError:
     """A transport fault as an error of the client's family."""
-    if isinstance(error, remoting.TooManyRequests):
+    if isinstance(error, remoting.InFlightLimitReached):
         return TooManyRequestsError(str(error), broker=broker)
     return TransportError(str(error), code=code_of(error), broker=broker, retryable=error.retryable)
 

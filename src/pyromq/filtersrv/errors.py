@@ -12,7 +12,7 @@ class JailError(FilterServerError):
     """A filter class was stopped, or could not be started: it looped, ate memory, flooded, raised or crashed."""
 
 
-class Refused(FilterServerError):  # noqa: N818 - the name says what happened
+class RequestRefused(FilterServerError):  # noqa: N818 - the name says what happened
     """A request that is answered with an error code."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:

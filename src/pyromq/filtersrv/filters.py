@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from pyromq.filtersrv.errors import JailError, Refused
+from pyromq.filtersrv.errors import JailError, RequestRefused
 from pyromq.filtersrv.frames import FilterContext, FilterMessage, Load
 from pyromq.filtersrv.worker import JailLimits, Worker
 from pyromq.protocol.codes import ResponseCode
@@ -131,11 +131,11 @@ class FilterClasses:
         return len(self._table)
 
     async def upload(self, header: RegisterMessageFilterClassHeader, source: str) -> None:
-        """Take a class over unless it is known already. Raises Refused with what is wrong with it."""
+        """Take a class over unless it is known already. Raises RequestRefused with what is wrong with it."""
         key = (header.topic, header.consumer_group)
         known = self._table.get(key)
         if known is None and len(self._table) >= self._capacity:
-            raise Refused(
+            raise RequestRefused(
                 ResponseCode.SYSTEM_BUSY,
                 f"this filter server has {self._capacity} classes, which is maxFilterClasses; try again later",
             )
@@ -152,10 +152,10 @@ class FilterClasses:
             raise failed(known, error) from error
 
     def get(self, topic: str, group: str) -> UploadedClass:
-        """The class of a group. Raises Refused when it uploaded none."""
+        """The class of a group. Raises RequestRefused when it uploaded none."""
         known = self._table.get((topic, group))
         if known is None:
-            raise Refused(
+            raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR,
                 f"no filter class of group {group} for topic {topic} is known here; its consumers upload one with "
                 "each heartbeat",
@@ -178,6 +178,6 @@ class FilterClasses:
             return await self._start(self._limits)
 
 
-def failed(uploaded: UploadedClass, error: JailError) -> Refused:
+def failed(uploaded: UploadedClass, error: JailError) -> RequestRefused:
     """What a consumer is told about its class."""
-    return Refused(ResponseCode.SYSTEM_ERROR, f"filter class {uploaded.class_name} failed: {error}")
+    return RequestRefused(ResponseCode.SYSTEM_ERROR, f"filter class {uploaded.class_name} failed: {error}")

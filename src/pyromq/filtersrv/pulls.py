@@ -7,7 +7,7 @@ messages all the same. In the group's own name the broker checks what it checks 
 from collections.abc import Awaitable, Callable
 
 from pyromq.filtersrv.config import FilterServerConfig
-from pyromq.filtersrv.errors import JailError, Refused
+from pyromq.filtersrv.errors import JailError, RequestRefused
 from pyromq.filtersrv.filters import FilterClasses, UploadedClass, failed
 from pyromq.filtersrv.records import batches
 from pyromq.protocol.codes import ResponseCode
@@ -35,7 +35,7 @@ class FilteredPulls:
         self._call_broker = call_broker
 
     async def serve(self, request: Command, _connection: Connection) -> Command:
-        """Raises Refused."""
+        """Raises RequestRefused."""
         header = request.header(PullMessageHeader)
         uploaded = self._classes.get(header.topic, header.consumer_group)
         hold = min(max(header.suspend_timeout_millis - SHORTER_MS, 0), MAX_HOLD_MS) if header.sys_flag & SUSPEND else 0
@@ -70,7 +70,7 @@ class FilteredPulls:
         try:
             return await self._call_broker(pull, hold_ms / 1000 + CALL_GRACE)
         except RemotingError as error:
-            raise Refused(
+            raise RequestRefused(
                 ResponseCode.SYSTEM_ERROR, f"the filter server cannot pull from its broker: {error}"
             ) from error
 
@@ -86,5 +86,5 @@ class FilteredPulls:
         except JailError as error:
             raise failed(uploaded, error) from error
         except ProtocolError as error:
-            raise Refused(ResponseCode.SYSTEM_ERROR, f"the broker's answer cannot be read: {error}") from error
+            raise RequestRefused(ResponseCode.SYSTEM_ERROR, f"the broker's answer cannot be read: {error}") from error
         return b"".join(kept)

@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 from zlib import crc32
 
 from pyromq.auth.needs import Scene
+from pyromq.clock import wall_clock
 from pyromq.errors import PyroMQError
 from pyromq.filtersrv.config import FilterServerConfig
-from pyromq.filtersrv.errors import FilterServerError, Refused
+from pyromq.filtersrv.errors import FilterServerError, RequestRefused
 from pyromq.filtersrv.filters import FilterClasses
 from pyromq.filtersrv.frames import MAX_SOURCE
 from pyromq.filtersrv.pulls import FilteredPulls
@@ -44,10 +45,6 @@ UploadRule = Callable[[RegisterMessageFilterClassHeader, Connection], str | None
 Work = Callable[[Command, Connection], Awaitable[Command]]
 
 
-def _wall_clock() -> int:
-    return time.time_ns() // 1_000_000
-
-
 class FilterServer:
     """Start with `await start()`. `gave_up` is called with the reason when the broker is gone."""
 
@@ -74,7 +71,7 @@ class FilterServer:
             RequestCode.REGISTER_MESSAGE_FILTER_CLASS: self._guarded(self._upload),
             RequestCode.PULL_MESSAGE: self._guarded(self._pulls.serve),
         }
-        self._gate = config.gate(config.users_folder, Scene(config.cluster_name), _wall_clock)
+        self._gate = config.gate(config.users_folder, Scene(config.cluster_name), wall_clock)
         if self._gate is not None:
             self._handlers = self._gate.table(self._handlers)
         self._server = Server(
@@ -95,7 +92,7 @@ class FilterServer:
         return str(self._address)
 
     async def start(self) -> None:
-        """Listen and register. Raises ConfigError, ConnectError, RemotingError or Refused; nothing runs then."""
+        """Listen and register. Raises ConfigError, ConnectError, RemotingError or RequestRefused; nothing runs then."""
         self._config.check_exposure(authenticated=self._config.is_authenticated)
         try:
             self._address = await self._server.listen(self._config.host, self._config.listen_port)
@@ -148,28 +145,28 @@ class FilterServer:
         check_consumer_group(header.consumer_group)
         self._check_allowed(header, connection)
         if len(request.body) > MAX_SOURCE:
-            raise Refused(
+            raise RequestRefused(
                 ResponseCode.INVALID_PARAMETER,
                 f"the source has {len(request.body)} bytes, at most {MAX_SOURCE} are taken",
             )
         if header.class_crc and crc32(request.body) & CRC_MASK != header.class_crc:
-            raise Refused(ResponseCode.INVALID_PARAMETER, "the source does not match its classCRC")
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "the source does not match its classCRC")
         try:
             source = bytes(request.body).decode()
         except UnicodeDecodeError:
-            raise Refused(ResponseCode.INVALID_PARAMETER, "the source is not UTF-8") from None
+            raise RequestRefused(ResponseCode.INVALID_PARAMETER, "the source is not UTF-8") from None
         await self.classes.upload(header, source)
         return request.reply()
 
     def _check_allowed(self, header: RegisterMessageFilterClassHeader, connection: Connection) -> None:
         if not self._config.client_upload_filter_class_enable:
-            raise Refused(
+            raise RequestRefused(
                 ResponseCode.NO_PERMISSION,
                 "uploading filter classes is off: set clientUploadFilterClassEnable=true at the broker",
             )
         reason = self._may_upload(header, connection) if self._may_upload is not None else None
         if reason is not None:
-            raise Refused(ResponseCode.NO_PERMISSION, reason)
+            raise RequestRefused(ResponseCode.NO_PERMISSION, reason)
 
     def _guarded(self, work: Work) -> Handler:
         """Refusals become answers, and there is a bound on how much is under way."""
@@ -183,7 +180,7 @@ class FilterServer:
             self._free -= 1
             try:
                 return await work(request, connection)
-            except Refused as refused:
+            except RequestRefused as refused:
                 return request.reply(refused.code, remark=refused.remark)
             except RemotingError as error:
                 return request.reply(ResponseCode.SYSTEM_ERROR, remark=str(error))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from pyromq.auth.needs import Scene
+from pyromq.clock import wall_clock
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.handlers.config import ConfigHandlers
 from pyromq.namesrv.handlers.kv import KVHandlers
@@ -32,11 +33,6 @@ log = logging.getLogger(__name__)
 
 STOP_GRACE = 3.0
 GATE_TICK = 1.0
-
-
-def wall_clock() -> int:
-    """Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class NameServer:

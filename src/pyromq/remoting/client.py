@@ -16,7 +16,7 @@ from pyromq.remoting.connect.connector import Connector
 from pyromq.remoting.connect.socks import SocksProxies
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
-from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.errors import CallTimeout, ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.stats import Stats
@@ -73,7 +73,7 @@ class Client:
     async def call(self, address: str | Address, command: Command, timeout: float = 3.0) -> Command:  # noqa: ASYNC109 - part of the contract with peers
         """Send a request and wait for its answer, whatever its code. Sets the command's opaque.
 
-        Raises ConnectError, SendError and TooManyRequests when the request was not sent; CallTimeout and
+        Raises ConnectError, SendError and InFlightLimitReached when the request was not sent; CallTimeout and
         ConnectionLost when it may or may not have been carried out.
         """
         address = str(address)
@@ -94,7 +94,7 @@ class Client:
     async def oneway(self, address: str | Address, command: Command, timeout: float = 3.0) -> None:  # noqa: ASYNC109 - as `call`
         """Send a request that has no answer; waits while the peer does not take what was written before.
 
-        Raises ConnectError, SendError or TooManyRequests when the request was not sent.
+        Raises ConnectError, SendError or InFlightLimitReached when the request was not sent.
         """
         address = str(address)
         deadline = self._clock() + timeout
@@ -171,7 +171,7 @@ class Client:
             async with asyncio.timeout(timeout):
                 await permits.acquire()
         except TimeoutError:
-            raise TooManyRequests(
+            raise InFlightLimitReached(
                 f"{request_name(command.code)} not sent: too many requests in flight for {timeout:g} s,"
                 " limits calls and oneways"
             ) from None

@@ -18,7 +18,7 @@ from pyromq.protocol.frame import FrameReader
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
-from pyromq.remoting.errors import ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.errors import ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.handler import MAX_GROUP
 from pyromq.remoting.outbox import Frames, Outbox
 from pyromq.remoting.requests import Requests
@@ -152,8 +152,8 @@ class Connection(asyncio.Protocol):
     async def request(self, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - one timer serves all calls
         """Send a request and wait for its answer, whatever its code. Sets the command's opaque.
 
-        Raises SendError and TooManyRequests when the request was not sent; CallTimeout and ConnectionLost when it may
-        or may not have been carried out.
+        Raises SendError and InFlightLimitReached when the request was not sent; CallTimeout and ConnectionLost when it
+        may or may not have been carried out.
         """
         call = self.open_call(command, timeout)
         try:
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
         if not self.is_open:
             raise SendError(f"{request_name(command.code)} not sent: the connection with {self.peer} has ended")
         if self.calls_in_flight >= endpoint.max_calls:
-            raise TooManyRequests(
+            raise InFlightLimitReached(
                 f"{request_name(command.code)} not sent: {self.calls_in_flight} requests already wait for"
                 f" {self.peer}, which is the limit"
             )

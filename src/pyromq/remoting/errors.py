@@ -21,7 +21,7 @@ class CallTimeout(RemotingError):  # noqa: N818 - the name says what happened
     """No answer came in time. The peer may or may not have carried out the request."""
 
 
-class TooManyRequests(RemotingError):  # noqa: N818 - the name says what happened
+class InFlightLimitReached(RemotingError):  # noqa: N818 - the name says what happened
     """A bound on requests in flight was reached; the request was not sent."""
 
 

@@ -36,7 +36,7 @@ class Limits:
     unsent_max: int = 64 * MIB
     """Bytes written but not taken by a peer at which it is disconnected."""
     calls_per_connection: int = 1_024
-    """Server-initiated requests waiting for the answer of one peer. One more raises TooManyRequests."""
+    """Server-initiated requests waiting for the answer of one peer. One more raises InFlightLimitReached."""
     calls: int = 65_535
     """Requests of a client waiting for an answer; more wait for a permit until their own time-out."""
     oneways: int = 65_535

@@ -10,7 +10,6 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 """
 
 import logging
-import time
 from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -19,6 +18,7 @@ from types import TracebackType
 from typing import Self
 
 from pyromq import disk, durable
+from pyromq.clock import wall_clock
 from pyromq.disk import Bytes
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
@@ -50,11 +50,6 @@ from pyromq.store.upkeep import Upkeep
 log = logging.getLogger(__name__)
 
 DEFAULT_HOST = Host("127.0.0.1", 10911)
-
-
-def wall_clock() -> int:
-    """Unix time in milliseconds."""
-    return time.time_ns() // 1_000_000
 
 
 class MessageStore:

@@ -15,9 +15,9 @@ from pyromq.remoting.errors import (
     CallTimeout,
     ConnectError,
     ConnectionLost,
+    InFlightLimitReached,
     RemotingError,
     SendError,
-    TooManyRequests,
 )
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.server import Server
@@ -339,7 +339,7 @@ def test_permits_bound_what_is_in_flight(run: Run) -> None:
         async with serving({WAIT: gate}) as (_, address), calling(limits=Limits(calls=2)) as client:
             first = [asyncio.ensure_future(client.call(address, Command.request(WAIT), 1000)) for _ in range(2)]
             await gate.crowd(2)
-            with pytest.raises(TooManyRequests):
+            with pytest.raises(InFlightLimitReached):
                 await client.call(address, Command.request(WAIT), 0.01)
             third = asyncio.ensure_future(client.call(address, Command.request(WAIT), 1000))
             gate.open()

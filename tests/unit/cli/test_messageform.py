@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.cli.messages.form import MessageForm, read_form, read_forms
+from pyromq.cli.messages.form import Format, MessageForm, read_form, read_forms
 from pyromq.cli.messages.inputs import MAX_BODY, messages_of
-from pyromq.cli.messages.inputs import Format as InputFormat
-from pyromq.cli.messages.writer import FolderWriter, Format, Writer
+from pyromq.cli.messages.writer import FolderWriter, Writer
 from pyromq.client.errors import ClientError
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import Message, ReceivedMessage
@@ -69,42 +68,42 @@ def test_reserved_properties_are_refused() -> None:
         MessageForm(body="x", properties={"UNIQ_KEY": "x"}).message("t")
 
 
-def read(tmp_path: Path, data: bytes, form: InputFormat, separator: str | None = None) -> list[Message]:
+def read(tmp_path: Path, data: bytes, form: Format, separator: str | None = None) -> list[Message]:
     path = tmp_path / "input"
     path.write_bytes(data)
     return list(messages_of("t", form, separator, [path], None))
 
 
 def test_a_message_a_line(tmp_path: Path) -> None:
-    assert [m.body for m in read(tmp_path, b"a\r\n\nb \nc", InputFormat.LINES)] == [b"a", b"b ", b"c"]
-    keyed = read(tmp_path, b"k1:a:b\n:c\nd\n", InputFormat.LINES, ":")
+    assert [m.body for m in read(tmp_path, b"a\r\n\nb \nc", Format.LINES)] == [b"a", b"b ", b"c"]
+    keyed = read(tmp_path, b"k1:a:b\n:c\nd\n", Format.LINES, ":")
     assert [(m.keys, m.body) for m in keyed] == [(("k1",), b"a:b"), ((), b"c"), ((), b"d")]
 
 
 def test_a_message_a_file_and_documents(tmp_path: Path) -> None:
-    assert [m.body for m in read(tmp_path, b"a\nb\n", InputFormat.RAW)] == [b"a\nb\n"]
-    assert [m.body for m in read(tmp_path, b'[{"body": "a"}, {"body": "b"}]', InputFormat.JSON)] == [b"a", b"b"]
-    assert [m.body for m in read(tmp_path, b'{"body": "a"}\n\n{"body": 1}', InputFormat.JSONL)] == [b"a", b"1"]
+    assert [m.body for m in read(tmp_path, b"a\nb\n", Format.RAW)] == [b"a\nb\n"]
+    assert [m.body for m in read(tmp_path, b'[{"body": "a"}, {"body": "b"}]', Format.JSON)] == [b"a", b"b"]
+    assert [m.body for m in read(tmp_path, b'{"body": "a"}\n\n{"body": 1}', Format.JSONL)] == [b"a", b"1"]
 
 
 def test_messages_of_the_command_line() -> None:
-    given = messages_of("t", InputFormat.LINES, "=", [], ["k=v", "two\nlines"])
+    given = messages_of("t", Format.LINES, "=", [], ["k=v", "two\nlines"])
     assert [(m.keys, m.body) for m in given] == [(("k",), b"v"), ((), b"two"), ((), b"lines")]
 
 
 def test_errors_say_where(tmp_path: Path) -> None:
     with pytest.raises(ClientError, match=r"input, line 2: no message in JSON"):
-        read(tmp_path, b'{"body": "a"}\nnonsense\n', InputFormat.JSONL)
+        read(tmp_path, b'{"body": "a"}\nnonsense\n', Format.JSONL)
     with pytest.raises(ClientError, match=rf"input: more than {MAX_BODY} bytes"):
-        read(tmp_path, b"x" * (MAX_BODY + 1), InputFormat.RAW)
+        read(tmp_path, b"x" * (MAX_BODY + 1), Format.RAW)
     with pytest.raises(ClientError, match=r"input, line 2: more than"):
-        read(tmp_path, b"a\n" + b"x" * (2 * MAX_BODY + 1), InputFormat.LINES)
+        read(tmp_path, b"a\n" + b"x" * (2 * MAX_BODY + 1), Format.LINES)
     with pytest.raises(ClientError, match="for the format lines"):
-        read(tmp_path, b"", InputFormat.RAW, ":")
+        read(tmp_path, b"", Format.RAW, ":")
     with pytest.raises(ClientError, match="must not be empty"):
-        read(tmp_path, b"", InputFormat.LINES, "")
+        read(tmp_path, b"", Format.LINES, "")
     with pytest.raises(ClientError, match="not both"):
-        list(messages_of("t", InputFormat.LINES, None, [tmp_path], ["x"]))
+        list(messages_of("t", Format.LINES, None, [tmp_path], ["x"]))
 
 
 def written(form: Format, *messages: ReceivedMessage, template: str | None = None) -> bytes:

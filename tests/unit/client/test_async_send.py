@@ -22,7 +22,7 @@ from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records.batch import iter_batch
-from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost, InFlightLimitReached, SendError
 from tests.unit.client.fakes import FakeCluster, ManualClock, asyncio_test, settle
 
 RUNNING = {"namesrv": "x"}
@@ -216,7 +216,7 @@ async def test_async_does_not_retry_too_many_requests() -> None:
     cluster = cluster_of("a", "b")
     producer = await cluster.producer()
     for broker in cluster.brokers.values():
-        broker.script = [fail(TooManyRequests("x"))]
+        broker.script = [fail(InFlightLimitReached("x"))]
     with pytest.raises(TooManyRequestsError):
         await producer.send_async(Message("T", b"x"))
     assert len(sends(cluster)) == 1
@@ -260,7 +260,7 @@ def record(producer: Producer, broker: str) -> FaultRecord | None:
     [
         (None, False, True),
         (SendError("x"), True, True),
-        (TooManyRequests("x"), True, True),
+        (InFlightLimitReached("x"), True, True),
         (ConnectError("x"), True, False),
         ("refused", True, True),
     ],

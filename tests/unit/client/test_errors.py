@@ -16,7 +16,7 @@ from pyromq.client.errors import (
     transport_error,
 )
 from pyromq.errors import PyroMQError
-from pyromq.remoting.errors import AddressError, CallTimeout, ConnectError, TooManyRequests
+from pyromq.remoting.errors import AddressError, CallTimeout, ConnectError, InFlightLimitReached
 
 EXAMPLES: list[ClientError] = [
     ClientError("x"),
@@ -57,7 +57,7 @@ def test_broker_error_says_what_was_asked_and_answered() -> None:
     [
         (ConnectError("x"), 10001, True),
         (CallTimeout("x"), 10002, True),
-        (TooManyRequests("x"), None, True),
+        (InFlightLimitReached("x"), None, True),
         (AddressError("x"), None, False),
     ],
 )

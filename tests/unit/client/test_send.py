@@ -35,7 +35,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import encode_batch, iter_batch
 from pyromq.protocol.records.compression import CompressionType, decompress
-from pyromq.remoting.errors import CallTimeout, ConnectError, SendError, TooManyRequests
+from pyromq.remoting.errors import CallTimeout, ConnectError, InFlightLimitReached, SendError
 from tests.unit.client.fakes import WALL, FakeCluster, asyncio_test
 
 
@@ -833,7 +833,7 @@ async def test_oneway() -> None:
     assert len(sends(cluster)) == 0
     cluster.transport.oneway_error = ConnectError("down")
     await producer.send_oneway(Message("T", b"4"))  # silent
-    cluster.transport.oneway_error = TooManyRequests("full")
+    cluster.transport.oneway_error = InFlightLimitReached("full")
     with pytest.raises(TooManyRequestsError):
         await producer.send_oneway(Message("T", b"5"))
     with pytest.raises(ClientError, match="batch"):

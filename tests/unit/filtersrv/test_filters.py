@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pyromq.filtersrv.errors import JailError, Refused
+from pyromq.filtersrv.errors import JailError, RequestRefused
 from pyromq.filtersrv.filters import LONGEST_REST, FilterClasses
 from pyromq.filtersrv.frames import FilterMessage, Load
 from pyromq.filtersrv.worker import JailLimits, Worker
@@ -74,7 +74,7 @@ async def test_a_class_is_compiled_when_new_and_when_its_crc_differs() -> None:
 @asyncio_test
 async def test_an_unknown_class_is_an_error() -> None:
     # F-05
-    with pytest.raises(Refused, match="no filter class of group g"):
+    with pytest.raises(RequestRefused, match="no filter class of group g"):
         World().classes.get("t", "g")
 
 
@@ -91,7 +91,7 @@ async def test_a_class_that_failed_rests_longer_each_time_and_says_why() -> None
         world.now += rest - 0.01
         with pytest.raises(JailError, match="it looped"):
             await uploaded.match(MESSAGES)
-        with pytest.raises(Refused, match="filter class F failed: it looped"):
+        with pytest.raises(RequestRefused, match="filter class F failed: it looped"):
             await world.upload("poison", 1)
         assert len(world.workers) == failures, "it was not started again"
         world.now += 0.02
@@ -109,7 +109,7 @@ async def test_a_class_that_does_not_compile_is_not_compiled_again_and_again() -
     # F-04
     world = World()
     for _ in range(3):
-        with pytest.raises(Refused, match="does not compile") as caught:
+        with pytest.raises(RequestRefused, match="does not compile") as caught:
             await world.upload("bad", 1)
         assert caught.value.code == ResponseCode.SYSTEM_ERROR
     assert len(world.workers) == 1
@@ -120,7 +120,7 @@ async def test_classes_are_bounded_and_idle_ones_are_forgotten() -> None:
     world = World(capacity=2)
     await world.upload("a", 1, group="a")
     await world.upload("b", 1, group="b")
-    with pytest.raises(Refused, match="maxFilterClasses") as caught:
+    with pytest.raises(RequestRefused, match="maxFilterClasses") as caught:
         await world.upload("c", 1, group="c")
     assert caught.value.code == ResponseCode.SYSTEM_BUSY
     world.now += 119

@@ -11,7 +11,7 @@ from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer
-from pyromq.remoting.errors import CallTimeout, ConnectionLost, SendError, TooManyRequests
+from pyromq.remoting.errors import CallTimeout, ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.limits import Limits
 from tests.unit.remoting.fakes import Rig, run, turn
 
@@ -400,7 +400,7 @@ def test_server_initiated_request() -> None:
         sent = rig.transport.commands
         assert [c.code for c in sent] == [307, 221]
         assert sent[0].opaque != sent[1].opaque
-        with pytest.raises(TooManyRequests, match=r"10\.0\.0\.9:40000"):
+        with pytest.raises(InFlightLimitReached, match=r"10\.0\.0\.9:40000"):
             await rig.connection.request(Command.request(307), 5.0)
 
         unknown = Command(0, flag=1, opaque=12345)

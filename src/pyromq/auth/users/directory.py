@@ -4,12 +4,12 @@ Invariant: a source that cannot be read any more keeps what it said last; nobody
 """
 
 import logging
-import time
 
 from pyromq.auth.errors import AuthError
 from pyromq.auth.users.access import Access, Credentials, User, UserType
 from pyromq.auth.users.plainacl import PlainAcl
 from pyromq.auth.users.store import AccessStore
+from pyromq.clock import wall_clock
 from pyromq.protocol.bodies.tables import DataVersion
 
 log = logging.getLogger(__name__)
@@ -64,4 +64,4 @@ class Directory:
         """Make the picture anew; what the store says comes before `plain_acl.yml`."""
         plain = self.plain.access if self.plain is not None else Access()
         self.access = self._inner.over(self.store.access.over(plain))
-        self.version = DataVersion(counter=self.version.counter + 1, timestamp=time.time_ns() // 1_000_000)
+        self.version = DataVersion(counter=self.version.counter + 1, timestamp=wall_clock())

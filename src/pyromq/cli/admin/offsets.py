@@ -12,6 +12,7 @@ from pyromq.cli.completion import groups
 from pyromq.cli.output import Moment, Output, Record, Rows
 from pyromq.cli.times import FORMS, millis_of
 from pyromq.client.errors import ClientError
+from pyromq.clock import wall_clock
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import is_dlq_topic, is_retry_topic, is_system_group, is_system_topic
 
@@ -141,7 +142,7 @@ def start_monitoring(
     while True:
         table = _all_groups(session)
         late = [row for row in table.rows if row[1] == 0 or row[6] != 0]
-        yield Rows(table.columns, late, {"time": Moment(int(time.time() * 1000)), "groups": len(table.rows)})
+        yield Rows(table.columns, late, {"time": Moment(wall_clock()), "groups": len(table.rows)})
         if once:
             return
         time.sleep(interval)

@@ -10,6 +10,7 @@ from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.admin.options import ArgumentsError, OnOff, Topic
 from pyromq.cli.output import Lines, Moment, Output, Rows
 from pyromq.client.errors import ClientError
+from pyromq.clock import wall_clock
 from pyromq.protocol.message import Message, MessageQueue
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def cluster_time(
                 if cluster in (None, name)
             ]
         if as_log:
-            now = Moment(int(time.time() * 1000))
+            now = Moment(wall_clock())
             yield Lines([f"{now}|{room}|{name}|{broker}|{rt:.2f}" for name, broker, rt, _, _ in rows])
         else:
             yield Rows(("Cluster Name", "Broker Name", "RT", "Success Count", "Fail Count"), rows)

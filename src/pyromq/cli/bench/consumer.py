@@ -15,6 +15,7 @@ from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
 from pyromq.cli.servers.flags import fail
 from pyromq.client.consumer.push.consumer import PushConsumer
+from pyromq.clock import wall_clock
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import BENCHMARK_TOPIC
@@ -67,7 +68,7 @@ def consumer(
     except (OSError, UnicodeDecodeError) as error:
         fail(f"the filter expression cannot be read: {error}")
     begin = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET if earliest else ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    name = f"{group}_{int(time.time() * 1000) % 100}" if suffix else group
+    name = f"{group}_{wall_clock() % 100}" if suffix else group
 
     async def work(figures: Figures, options: dict[str, Any]) -> None:
         enough = asyncio.Event()

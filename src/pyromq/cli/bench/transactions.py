@@ -13,6 +13,7 @@ from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
 from pyromq.client.producer.results import LocalTransactionState
 from pyromq.client.producer.transaction import TransactionProducer
+from pyromq.clock import wall_clock
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.names import BENCHMARK_TOPIC
 
@@ -73,7 +74,7 @@ def transaction(
 ) -> None:
     """Send messages in transactions and measure how long each takes, half message to end."""
     signing = running.credentials(acl, access_key, secret_key)
-    run = batch_id or str(int(time.time() * 1000))
+    run = batch_id or str(wall_clock())
     make = running.Making(topic, size, keys=False, properties=0, tags=0)
 
     async def work(figures: Figures, options: dict[str, Any]) -> None:

@@ -13,8 +13,9 @@ import typer
 
 from pyromq.cli.completion import groups, topics
 from pyromq.cli.connection import NameServers, client_options
+from pyromq.cli.messages.form import Format
 from pyromq.cli.messages.reader import LOOK_AGAIN, Reader, bounds, group_messages, tools_consumer
-from pyromq.cli.messages.writer import FIELDS_HELP, FolderWriter, Format, Writer
+from pyromq.cli.messages.writer import FIELDS_HELP, FolderWriter, Writer
 from pyromq.cli.plaintext import printable
 from pyromq.cli.servers.flags import fail
 from pyromq.cli.times import FORMS, millis_of

@@ -1,7 +1,8 @@
-"""Messages as JSON objects: what `pyromq consume` writes, `pyromq send` reads back."""
+"""The formats of messages outside a broker: what `pyromq consume` writes, `pyromq send` reads back."""
 
 import base64
 import binascii
+from enum import StrEnum
 from typing import Any
 
 import msgspec
@@ -10,6 +11,15 @@ from pyromq.cli.output import body_text
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.properties import RESERVED, Property
+
+
+class Format(StrEnum):
+    """How messages stand in files and streams."""
+
+    LINES = "lines"
+    RAW = "raw"
+    JSONL = "jsonl"
+    JSON = "json"
 
 
 class MessageForm(msgspec.Struct, rename="camel", omit_defaults=True, forbid_unknown_fields=True, kw_only=True):

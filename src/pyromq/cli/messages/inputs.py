@@ -6,24 +6,14 @@ place.
 
 import sys
 from collections.abc import Callable, Iterator
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pyromq.cli.messages.form import read_form, read_forms
+from pyromq.cli.messages.form import Format, read_form, read_forms
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import Message
 
 MAX_BODY = 4 * 1024 * 1024
-
-
-class Format(StrEnum):
-    """How input becomes messages."""
-
-    LINES = "lines"
-    RAW = "raw"
-    JSONL = "jsonl"
-    JSON = "json"
 
 
 def messages_of(

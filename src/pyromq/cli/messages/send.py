@@ -12,7 +12,8 @@ import typer
 
 from pyromq.cli.completion import topics
 from pyromq.cli.connection import NameServers, client_options
-from pyromq.cli.messages.inputs import Format, messages_of
+from pyromq.cli.messages.form import Format
+from pyromq.cli.messages.inputs import messages_of
 from pyromq.cli.output import json_line
 from pyromq.cli.plaintext import printable
 from pyromq.cli.servers.flags import fail

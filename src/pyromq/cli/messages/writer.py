@@ -3,25 +3,15 @@
 import re
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
-from pyromq.cli.messages.form import MessageForm
+from pyromq.cli.messages.form import Format, MessageForm
 from pyromq.cli.plaintext import printable
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import ReceivedMessage
-
-
-class Format(StrEnum):
-    """What is written of a message."""
-
-    LINES = "lines"
-    RAW = "raw"
-    JSONL = "jsonl"
-    JSON = "json"
 
 
 class Writer:

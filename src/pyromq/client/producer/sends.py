@@ -28,7 +28,7 @@ from pyromq.client.producer.selectors import Selector
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.message import Message, MessageQueue
-from pyromq.remoting.errors import ConnectError, RemotingError, TooManyRequests
+from pyromq.remoting.errors import ConnectError, InFlightLimitReached, RemotingError
 
 log = logging.getLogger(__name__)
 
@@ -225,7 +225,7 @@ class Sends:
         """Raise unless another attempt may help: after a broker's answer, a bound of this client, the last fault."""
         if not isinstance(error, RemotingError):
             raise error
-        if isinstance(error, TooManyRequests) or failures > self._config.async_retries or over:
+        if isinstance(error, InFlightLimitReached) or failures > self._config.async_retries or over:
             raise transport_error(error, queue.broker_name) from error
         log.info("asynchronous send to %s failed (%d), trying again: %s", queue.broker_name, failures, error)
 

@@ -8,7 +8,7 @@ from pyromq.protocol.codes import ResponseCode, response_name
 from pyromq.protocol.command import Command
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
-from pyromq.remoting.errors import ConnectError, RemotingError, TooManyRequests
+from pyromq.remoting.errors import ConnectError, InFlightLimitReached, RemotingError
 
 
 class NameServers:
@@ -82,7 +82,7 @@ class NameServers:
             share = (deadline - self._clock()) / (len(addresses) - tried)
             try:
                 response = await self._client.call(address, command, max(share, 0.0))
-            except TooManyRequests:
+            except InFlightLimitReached:
                 # The bound is ours; other servers would not help.
                 raise
             except RemotingError as error:

@@ -6,6 +6,7 @@ import inspect
 import pkgutil
 import re
 import tempfile
+import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from prometheus_client.core import Metric
 import pyromq
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.standalone import Standalone
+from pyromq.client.blocking.client import BlockingPart
 from pyromq.errors import PyroMQError
 
 
@@ -54,9 +56,20 @@ def _class(value: type) -> list[str]:
             shown = "" if "MISSING" in repr(default) else f"`{default!r}`"
             lines.append(f"| `{item.name}` | {_cell(shown)} |")
         return [*lines, ""]
-    for name, member in inspect.getmembers(value, callable):
-        if not name.startswith("_") and _doc(member):
-            lines += [f"### {name}", "", *_function(member, name)]
+    return lines + _methods(value)
+
+
+def _methods(value: type, prefix: str = "") -> list[str]:
+    """Methods, and those of the small objects that are reached from it by name, such as `consumer.queries`."""
+    lines = []
+    for name, member in inspect.getmembers(value):
+        if name.startswith("_"):
+            continue
+        part = typing.get_type_hints(member.fget).get("return") if isinstance(member, property) else None
+        if inspect.isclass(part) and issubclass(part, BlockingPart):
+            lines += _methods(part, f"{prefix}{name}.")
+        elif callable(member) and _doc(member):
+            lines += [f"### {prefix}{name}", "", *_function(member, prefix + name)]
     return lines
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, transport_error
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.state import Client
+from pyromq.client.state import GroupClient
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.route import BrokerData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -47,15 +47,8 @@ CREATE_TRIES = 5
 UNIQUE_ID_DAYS = 3
 
 
-class QueryMethods(Client):
-    """The calls as methods of producers and consumers, which are the clients that belong to a group."""
-
-    group: str
-
-    @property
-    @abstractmethod
-    def client_id(self) -> str:
-        """What brokers know this client as. Raises ServiceStateError before it was started."""
+class QueryMethods(GroupClient):
+    """The calls as methods of producers."""
 
     @abstractmethod
     def _query(self) -> "Queries":

@@ -50,3 +50,14 @@ class Client(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+class GroupClient(Client):
+    """A client that belongs to a group: a producer or a consumer."""
+
+    group: str
+
+    @property
+    @abstractmethod
+    def client_id(self) -> str:
+        """What brokers know this client as. Raises ServiceStateError before it was started."""

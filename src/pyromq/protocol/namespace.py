@@ -6,6 +6,7 @@ Only clients wrap and unwrap; servers see the long name as any other. System nam
 import re
 
 from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DLQ_PREFIX, RETRY_PREFIX, SYSTEM_GROUP_PREFIX, is_system_topic
 
 _SEPARATOR = "%"
@@ -41,6 +42,16 @@ def unwrap(resource: str, namespace: str | None = None) -> str:
         return prefix + bare.removeprefix(namespace + _SEPARATOR)
     at = bare.find(_SEPARATOR)
     return prefix + bare[at + 1 :] if at > 0 else resource
+
+
+def wrap_queue(namespace: str | None, queue: MessageQueue) -> MessageQueue:
+    """The queue with its topic in the namespace."""
+    return MessageQueue(wrap(namespace, queue.topic), queue.broker_name, queue.queue_id) if namespace else queue
+
+
+def unwrap_queue(queue: MessageQueue, namespace: str | None) -> MessageQueue:
+    """The queue with its topic out of the namespace, if it is in that one."""
+    return MessageQueue(unwrap(queue.topic, namespace), queue.broker_name, queue.queue_id) if namespace else queue
 
 
 def namespace_of(resource: str) -> str:

@@ -122,7 +122,7 @@ async def test_the_track_of_a_message_through_all_groups(tmp_path: Path) -> None
 
             # Consumers store their offsets a little later; one that filters everything out, only with its next pull.
             while (await tracks(message)).get("done") is not TrackType.CONSUMED:
-                await done.persist_offsets()
+                await done._member.persist_offsets()
             await admin.update_offset("filtered", queue, 1)
             assert await tracks(message) == {
                 "all": TrackType.CONSUME_BROADCASTING,

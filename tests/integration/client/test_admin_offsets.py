@@ -157,7 +157,7 @@ async def test_a_running_consumer_is_told_where_to_go_on(tmp_path: Path) -> None
         async with consumer:
             await inbox.different(2)
             while (await admin.lag("billing", "orders")).total != 0:
-                await consumer.persist_offsets()
+                await consumer._member.persist_offsets()
             assert await admin.reset_offsets("billing", "orders", 0) == {A0: 0, A1: 0}
             await inbox.until(lambda box: len(box.messages) == 4)
         assert inbox.bodies == {b"0": 2, b"1": 2}

@@ -75,7 +75,7 @@ def test_push_consumers_call_listeners_on_threads(tmp_path: Path) -> None:  # C-
             consumer.resume()
             consumer.set_consume_threads(5)
             assert consumer.consume_threads == 5
-            assert consumer.max_offset(Q0) == 20
+            assert consumer.queries.max_offset(Q0) == 20
         assert all(name.startswith("pyromq-CG") for name in threads)
         with pytest.raises(ServiceStateError):
             consumer.suspend()
@@ -121,7 +121,7 @@ def test_pull_consumers_are_iterable(tmp_path: Path) -> None:  # C-01
             consumer.seek_to_end(Q0)
             consumer.pause([Q0])
             consumer.resume([Q0])
-            assert consumer.offset_for_time(Q0, 0) == 0
+            assert consumer.queries.search_offset(Q0, 0) == 0
             assert consumer.assignment() == {Q0}
 
 
@@ -153,15 +153,15 @@ def test_single_pulls_and_offsets(tmp_path: Path) -> None:
     with standalone_beside(tmp_path) as server:
         fill(server.namesrv_address, *numbers(3))
         with PullConsumer("CG", namesrv=server.namesrv_address, suspend_timeout=0.1, **QUICK) as consumer:
-            assert len(consumer.pull(Q0, "*", 0).messages) == 3
-            assert consumer.pull_block(Q0, None, 3).status is PullStatus.NO_NEW_MESSAGE
-            consumer.update_offset(Q0, 2)
-            consumer.persist_offset(Q0)
-            assert consumer.fetch_offset(Q0, from_store=True) == 2
+            assert len(consumer.manual.pull(Q0, "*", 0).messages) == 3
+            assert consumer.manual.pull_block(Q0, None, 3).status is PullStatus.NO_NEW_MESSAGE
+            consumer.manual.update_offset(Q0, 2)
+            consumer.manual.persist_offset(Q0)
+            assert consumer.manual.fetch_offset(Q0, from_store=True) == 2
             consumer.assign([Q0])
             assert consumer.poll(LIMIT)[0].body == b"2"
             with pytest.raises(ClientError, match="below 0"):
-                consumer.pull(Q0, "*", -1)
+                consumer.manual.pull(Q0, "*", -1)
 
 
 def test_starts_and_stops_leave_nothing_behind(tmp_path: Path, long_run: bool) -> None:

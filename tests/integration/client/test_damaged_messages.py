@@ -159,7 +159,7 @@ async def test_single_pulls_give_what_is_there(tmp_path: Path) -> None:
         assert broker is not None
         queue = MessageQueue(TOPIC, broker.config.broker_name, 0)
         async with PullConsumer("CG", namesrv=server.namesrv_address, on_damaged="deliver") as consumer:
-            result = await consumer.pull(queue, None, 0)
+            result = await consumer.manual.pull(queue, None, 0)
         assert [message.queue_offset for message in result.messages] == list(range(len(sound + bad)))
         assert [message.damaged for message in result.messages] == [False, True] * len(bad) + [False]
 

@@ -134,12 +134,12 @@ async def test_manual_commits(tmp_path: Path) -> None:
             await read(consumer, 10)
             assert await consumer.committed(Q0) == 0  # where the group began
             await consumer.commit({Q0: 4})
-            assert await consumer.fetch_offset(Q0, from_store=True) == 4
+            assert await consumer.manual.fetch_offset(Q0, from_store=True) == 4
         async with pull(server.namesrv_address, auto_commit=False) as consumer:
             consumer.subscribe("T")
             assert await read(consumer, 6) == numbers(10)[4:]
             await consumer.commit()
-            assert await consumer.fetch_offset(Q0, from_store=True) == 10
+            assert await consumer.manual.fetch_offset(Q0, from_store=True) == 10
             await consumer.commit([Q0], persist=False)
 
 
@@ -188,7 +188,7 @@ async def test_seeking(tmp_path: Path) -> None:
             assert messages[0].body == b"0"
             await consumer.seek_to_time(Q0, messages[0].store_timestamp)
             assert (await consumer.poll(LONG, 1))[0].body == b"0"
-            assert await consumer.offset_for_time(Q0, 0) == 0
+            assert await consumer.queries.search_offset(Q0, 0) == 0
             await consumer.seek_to_end(Q0)
             assert await consumer.poll(0.0) == []
             await fill(server.namesrv_address, b"new")
@@ -252,31 +252,31 @@ async def test_single_pulls(tmp_path: Path) -> None:  # C-01
     async with standalone(tmp_path) as server:
         await fill(server.namesrv_address, *numbers(5), tags="t")
         async with pull(server.namesrv_address, suspend_timeout=0.2) as consumer:
-            result = await consumer.pull(Q0, "t || u", 1, 2)
+            result = await consumer.manual.pull(Q0, "t || u", 1, 2)
             assert (result.status, result.next_offset, result.max_offset) == (PullStatus.FOUND, 3, 5)
             assert [message.body for message in result.messages] == [b"1", b"2"]
-            assert (await consumer.pull(Q0, "u", 0)).status is PullStatus.NO_MATCHED_MESSAGE
-            assert (await consumer.pull(Q0, "*", 5)).status is PullStatus.NO_NEW_MESSAGE
-            assert (await consumer.pull_block(Q0, "*", 5)).status is PullStatus.NO_NEW_MESSAGE
-            moved = await consumer.pull(Q0, "*", 50)
+            assert (await consumer.manual.pull(Q0, "u", 0)).status is PullStatus.NO_MATCHED_MESSAGE
+            assert (await consumer.manual.pull(Q0, "*", 5)).status is PullStatus.NO_NEW_MESSAGE
+            assert (await consumer.manual.pull_block(Q0, "*", 5)).status is PullStatus.NO_NEW_MESSAGE
+            moved = await consumer.manual.pull(Q0, "*", 50)
             assert (moved.status, moved.next_offset) == (PullStatus.OFFSET_ILLEGAL, 5)
             waiting = asyncio.create_task(pull_forever(consumer, 5))
             await fill(server.namesrv_address, b"new")
             assert (await waiting).messages[0].body == b"new"
             for offset, count in ((-1, 1), (0, 0)):
                 with pytest.raises(ClientError):
-                    await consumer.pull(Q0, "*", offset, count)
-            assert await consumer.fetch_offset(Q0) is not None or await consumer.committed(Q0) is None
-            consumer.update_offset(Q0, 3)
-            await consumer.persist_offset(Q0)
-            assert await consumer.fetch_offset(Q0, from_store=True) == 3
+                    await consumer.manual.pull(Q0, "*", offset, count)
+            assert await consumer.manual.fetch_offset(Q0) is not None or await consumer.committed(Q0) is None
+            consumer.manual.update_offset(Q0, 3)
+            await consumer.manual.persist_offset(Q0)
+            assert await consumer.manual.fetch_offset(Q0, from_store=True) == 3
             await consumer.send_back(result.messages[0], 1)
-            assert await consumer.max_offset(Q0) == 6
+            assert await consumer.queries.max_offset(Q0) == 6
 
 
 async def pull_forever(consumer: PullConsumer, offset: int) -> Any:
     while True:
-        result = await consumer.pull_block(Q0, None, offset)
+        result = await consumer.manual.pull_block(Q0, None, offset)
         if result.messages:
             return result
 

@@ -203,7 +203,7 @@ async def test_dead_letters(tmp_path: Path) -> None:  # C-12
             await gone.wait()
         async with PullConsumer("READER", namesrv=server.namesrv_address) as reader:
             queue = MessageQueue("%DLQ%CG", "broker-a", 0)
-            result = await reader.pull(queue, "*", 0)
+            result = await reader.manual.pull(queue, "*", 0)
             assert result.status is PullStatus.FOUND
             assert [message.body for message in result.messages] == [b"hopeless"]
 
@@ -453,7 +453,7 @@ async def test_an_operator_moves_the_offsets(tmp_path: Path) -> None:
             status = Command.request(
                 RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, GetConsumerStatusFromClientHeader(topic="T", group="CG")
             )
-            await eventually(lambda: consumer.consumer_status("T").get(queue) == 6)
+            await eventually(lambda: consumer._member.consumer_status("T").get(queue) == 6)
             answer = await connection.request(status, 30.0)
             assert ConsumerStatusBody.decode(answer.body).message_queue_table[queue] == 6
 

@@ -115,7 +115,7 @@ def lite_pull_assign(stage: Stage) -> None:
     consumer.assign([target])
     consumer.seek(target, 15)
     assert [message.body for message in poll(consumer, 5)] == names("m", 20)[15:]
-    assert consumer.offset_for_time(target, 0) == 0
+    assert consumer.queries.search_offset(target, 0) == 0
 
 
 def poll(consumer: PullConsumer, count: int) -> list[ReceivedMessage]:

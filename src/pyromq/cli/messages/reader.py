@@ -62,13 +62,13 @@ class Reader:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _pull(self, queue: MessageQueue, offset: int) -> PullResult:
-        return await self._consumer.pull(queue, offset=offset, **self._filter)
+        return await self._consumer.manual.pull(queue, offset=offset, **self._filter)
 
     async def _follow(self, queue: MessageQueue, offset: int) -> PullResult:
         """A pull that waits for messages, and for a broker that is away."""
         while True:
             try:
-                return await self._consumer.pull_block(queue, offset=offset, **self._filter)
+                return await self._consumer.manual.pull_block(queue, offset=offset, **self._filter)
             except ClientError as error:
                 if not (error.retryable or isinstance(error, TransportError)):
                     raise
@@ -126,13 +126,13 @@ async def bounds(
 ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, int]]:
     """Where to begin in each queue (earliest, latest, or a time in Unix ms), and where its end is now."""
     listed = list(queues)
-    ends = dict(zip(listed, await asyncio.gather(*map(consumer.max_offset, listed)), strict=True))
+    ends = dict(zip(listed, await asyncio.gather(*map(consumer.queries.max_offset, listed)), strict=True))
     if begin == "latest":
         return ends, ends
     if begin == "earliest":
-        starts = await asyncio.gather(*map(consumer.min_offset, listed))
+        starts = await asyncio.gather(*map(consumer.queries.min_offset, listed))
     else:
-        starts = await asyncio.gather(*(consumer.search_offset(queue, int(begin)) for queue in listed))
+        starts = await asyncio.gather(*(consumer.queries.search_offset(queue, int(begin)) for queue in listed))
     return dict(zip(listed, starts, strict=True)), ends
 
 

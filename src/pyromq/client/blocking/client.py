@@ -8,15 +8,16 @@ import functools
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from pyromq.client.blocking import loop as background
 from pyromq.client.errors import ServiceStateError
-from pyromq.client.queries import QueryMethods
 from pyromq.client.state import Client, ServiceState
+from pyromq.client.state import GroupClient as AsyncGroupClient
 
+A_co = TypeVar("A_co", covariant=True)
 C_co = TypeVar("C_co", bound=Client, covariant=True)
-G_co = TypeVar("G_co", bound=QueryMethods, covariant=True)
+G_co = TypeVar("G_co", bound=AsyncGroupClient, covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -89,23 +90,47 @@ class BlockingClient(Generic[C_co]):
         return self._run(run)
 
 
+class BlockingPart(Generic[A_co]):
+    """A small object that is reached from a client for threads; `part` finds the one for asyncio on the loop."""
+
+    def __init__(self, client: BlockingClient[Client], part: Callable[[], A_co]) -> None:
+        self._run = client._run
+        self._on_loop = client._on_loop
+        self._part = part
+
+    @property
+    def _client(self) -> A_co:
+        return self._part()
+
+
+class Face(Protocol[A_co]):
+    """What is behind the background loop, a client or a part of one, and how to get there."""
+
+    @property
+    def _client(self) -> A_co: ...
+
+    def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T: ...
+
+    def _on_loop(self, work: Callable[[], T]) -> T: ...
+
+
 def waiting(
-    method: Callable[Concatenate[C_co, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[BlockingClient[C_co], P], T]:
+    method: Callable[Concatenate[A_co, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Face[A_co], P], T]:
     """A coroutine method of the client for asyncio as a method for threads."""
 
     @functools.wraps(method)
-    def call(self: BlockingClient[C_co], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Face[A_co], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._run(lambda: method(self._client, *args, **kwargs))
 
     return call
 
 
-def on_loop(method: Callable[Concatenate[C_co, P], T]) -> Callable[Concatenate[BlockingClient[C_co], P], T]:
+def on_loop(method: Callable[Concatenate[A_co, P], T]) -> Callable[Concatenate[Face[A_co], P], T]:
     """A plain method of the client for asyncio as a method for threads; before the start it runs in the caller's."""
 
     @functools.wraps(method)
-    def call(self: BlockingClient[C_co], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    def call(self: Face[A_co], /, *args: P.args, **kwargs: P.kwargs) -> T:
         return self._on_loop(lambda: method(self._client, *args, **kwargs))
 
     return call
@@ -122,11 +147,3 @@ class GroupClient(BlockingClient[G_co]):
     def client_id(self) -> str:
         """What brokers know this client as. Raises ServiceStateError before it was started."""
         return self._client.client_id
-
-    create_topic = waiting(QueryMethods.create_topic)
-    search_offset = waiting(QueryMethods.search_offset)
-    max_offset = waiting(QueryMethods.max_offset)
-    min_offset = waiting(QueryMethods.min_offset)
-    earliest_store_time = waiting(QueryMethods.earliest_store_time)
-    view_message = waiting(QueryMethods.view_message)
-    query_message = waiting(QueryMethods.query_message)

@@ -17,6 +17,7 @@ from pyromq.client.producer.selectors import Selector
 from pyromq.client.producer.sends import Choice, Payload
 from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
 from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
+from pyromq.client.queries import QueryMethods
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 
@@ -52,6 +53,14 @@ class Producer(GroupClient[AsyncProducer]):
     @property
     def config(self) -> ProducerConfig:
         return self._client.config
+
+    create_topic = waiting(QueryMethods.create_topic)
+    search_offset = waiting(QueryMethods.search_offset)
+    max_offset = waiting(QueryMethods.max_offset)
+    min_offset = waiting(QueryMethods.min_offset)
+    earliest_store_time = waiting(QueryMethods.earliest_store_time)
+    view_message = waiting(QueryMethods.view_message)
+    query_message = waiting(QueryMethods.query_message)
 
     @property
     def send_hooks(self) -> list[SendHook]:

@@ -92,17 +92,26 @@ class PullRequest:
 class Fetcher:
     """Pulls for one group (its name on the wire)."""
 
-    def __init__(self, instance: ClientInstance, group: str, *, broker_id: int | None = None) -> None:
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        *,
+        broker_id: int | None = None,
+        filter_hooks: Sequence[FilterHook] = (),
+        class_filters: ClassFilters | None = None,
+        damage: Damage | None = None,
+    ) -> None:
+        """`damage` sets damaged messages aside; without it they are given out like the others."""
         self._instance = instance
         self._group = group
         self._broker_id = broker_id
+        self._filter_hooks = filter_hooks
+        self._class_filters = class_filters
+        self._damage = damage
         self._suggested: dict[MessageQueue, int] = {}
         self._without_lite: set[str] = set()
         """Addresses of brokers that know no lite pulls, as those before 5.0."""
-        self.filter_hooks: list[FilterHook] = []
-        self.class_filters: ClassFilters | None = None
-        self.damage: Damage | None = None
-        """Sets damaged messages aside; without it they are given out like the others."""
 
     async def fetch(self, request: PullRequest) -> PullResult:
         """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
@@ -115,8 +124,8 @@ class Fetcher:
             response = await self._call(request, broker, address, flags, lite=lite)
         status = _STATUS.get(response.code)
         if status is None:
-            if request.subscription.class_filter_mode and self.class_filters is not None:
-                self.class_filters.failed(request.queue.topic, address)
+            if request.subscription.class_filter_mode and self._class_filters is not None:
+                self._class_filters.failed(request.queue.topic, address)
             raise BrokerError(response.code, response.remark, broker=broker, request=_code(lite).name)
         return await self._result(request, status, response)
 
@@ -169,8 +178,8 @@ class Fetcher:
         if not is_tag_filter(request.subscription) and 0 < found.version < V4_1_0_SNAPSHOT:
             raise ClientError(f"broker {broker} is too old for {request.subscription.expression_type} filters")
         flags = request.flags & ~COMMIT_OFFSET if found.is_slave else request.flags
-        if request.subscription.class_filter_mode and self.class_filters is not None:
-            return broker, await self.class_filters.choose(queue.topic, found.address), flags
+        if request.subscription.class_filter_mode and self._class_filters is not None:
+            return broker, await self._class_filters.choose(queue.topic, found.address), flags
         return broker, found.address, flags
 
     async def _result(self, request: PullRequest, status: PullStatus, response: Command) -> PullResult:
@@ -196,17 +205,17 @@ class Fetcher:
             if not found.complete:
                 result.next_offset = found.messages[-1].queue_offset + 1
             result.messages = self._complete(request, await self._sound(request, found.messages, result), answer)
-        if self.damage is not None and (lost := answer.left_out()):
-            self.damage.left_out(request.queue, lost)
+        if self._damage is not None and (lost := answer.left_out()):
+            self._damage.left_out(request.queue, lost)
         return result
 
     async def _sound(
         self, request: PullRequest, messages: list[ReceivedMessage], result: PullResult
     ) -> list[ReceivedMessage]:
         """What is left when damaged messages are set aside. Raises ClientError when the first one cannot be now."""
-        if self.damage is None or not any(message.fault for message in messages):
+        if self._damage is None or not any(message.fault for message in messages):
             return messages
-        wanted, waiting = await self.damage.sorted_out(request.queue, keep_wanted(request.subscription, messages))
+        wanted, waiting = await self._damage.sorted_out(request.queue, keep_wanted(request.subscription, messages))
         if waiting is not None:
             if not wanted:
                 raise ClientError(f"the damaged message {waiting!r} cannot be set aside yet", retryable=True)
@@ -218,11 +227,11 @@ class Fetcher:
     ) -> list[ReceivedMessage]:
         queue = request.queue
         wanted = keep_wanted(request.subscription, messages)
-        if self.filter_hooks:
+        if self._filter_hooks:
             context = FilterContext(
                 group=self._group, messages=wanted, queue=queue, unit_mode=self._instance.config.unit_mode
             )
-            run_hooks(self.filter_hooks, lambda hook: hook.filter(context), "filter")
+            run_hooks(self._filter_hooks, lambda hook: hook.filter(context), "filter")
             wanted = context.messages
         low, high = str(answer.min_offset), str(answer.max_offset)
         for message in wanted:

@@ -3,12 +3,13 @@
 What a hook raises is logged and ignored.
 """
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
 from pyromq.client.config import AccessChannel
-from pyromq.client.consumer.push.listener import ConsumeOutcome, Verdict
+from pyromq.client.consumer.damage import DamageHook
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 
@@ -68,17 +69,15 @@ class FilterHook(Protocol):
     def filter(self, context: FilterContext) -> None: ...
 
 
-def return_type(verdict: Verdict, timeout: float) -> ReturnType:
-    """As RocketMQ names it: raising beats the time-out, the time-out beats the outcome."""
-    if verdict.error is not None:
-        return ReturnType.EXCEPTION
-    if verdict.seconds >= timeout:
-        return ReturnType.TIME_OUT
-    return ReturnType.FAILED if verdict.outcome is ConsumeOutcome.LATER else ReturnType.SUCCESS
+QueueListener = Callable[[str, Collection[MessageQueue], Collection[MessageQueue]], object]
+"""Called with a topic, all its queues, and those that this consumer has now."""
 
 
-def status_name(outcome: ConsumeOutcome, *, orderly: bool) -> str:
-    """The name that hooks of other clients know."""
-    if orderly:
-        return "SUSPEND_CURRENT_QUEUE_A_MOMENT" if outcome is ConsumeOutcome.LATER else outcome.value
-    return "RECONSUME_LATER" if outcome is ConsumeOutcome.LATER else "CONSUME_SUCCESS"
+@dataclass(slots=True)
+class ConsumerHooks:
+    """All hooks of one consumer."""
+
+    consume: list[ConsumeHook] = field(default_factory=list)
+    filter: list[FilterHook] = field(default_factory=list)
+    damage: list[DamageHook] = field(default_factory=list)
+    queues: list[QueueListener] = field(default_factory=list)

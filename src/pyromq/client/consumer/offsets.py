@@ -14,15 +14,9 @@ from typing import Protocol
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.configfile import DamagedFileError, backup_of, read_config, write_config
+from pyromq.protocol import requests
 from pyromq.protocol.bodies.offsets import ResetOffsetBody
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers.consume import (
-    QueryConsumerOffsetHeader,
-    QueryConsumerOffsetResponseHeader,
-    UpdateConsumerOffsetHeader,
-)
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.errors import RemotingError
 
@@ -119,14 +113,11 @@ class RemoteOffsets(OffsetTable):
             return NONE_STORED
         try:
             offset = await self._query(queue)
-        except BrokerError as error:
-            if error.code == ResponseCode.QUERY_NOT_FOUND:
-                return NONE_STORED
-            log.warning("offset of %s not read: %s", queue, error)
-            return NOT_READABLE
         except (ClientError, RemotingError, ProtocolError) as error:
             log.warning("offset of %s not read: %s", queue, error)
             return NOT_READABLE
+        if offset is None:
+            return NONE_STORED
         self.update(queue, offset)
         return offset
 
@@ -147,25 +138,20 @@ class RemoteOffsets(OffsetTable):
         except (ClientError, RemotingError) as error:
             log.warning("offset %d of %s not written: %s", offset, queue, error)
 
-    async def _query(self, queue: MessageQueue) -> int:
+    async def _query(self, queue: MessageQueue) -> int | None:
         broker, address = await self._address(queue)
-        header = QueryConsumerOffsetHeader(
-            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=broker
-        )
-        command = Command.request(RequestCode.QUERY_CONSUMER_OFFSET, header)
-        response = await self._instance.invoke(self._instance.vip(address), command, TIMEOUT, broker=broker)
-        return response.header(QueryConsumerOffsetResponseHeader).offset
+        request = requests.consumer_offset(self._group, queue.topic, queue.queue_id, broker=broker)
+        try:
+            response = await self._instance.invoke(self._instance.vip(address), request.command, TIMEOUT, broker=broker)
+        except BrokerError as error:
+            if error.code == request.absent:
+                return None
+            raise
+        return request.read(response)
 
     async def _write(self, queue: MessageQueue, offset: int, *, confirm: bool) -> None:
         broker, address = await self._address(queue)
-        header = UpdateConsumerOffsetHeader(
-            consumer_group=self._group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            commit_offset=offset,
-            bname=broker,
-        )
-        command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+        command = requests.commit_offset(self._group, queue.topic, queue.queue_id, offset, broker=broker).command
         if confirm:
             await self._instance.invoke(self._instance.vip(address), command, TIMEOUT, broker=broker)
         else:

@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 
 from pyromq.client.consumer.config import ConsumerConfig
-from pyromq.client.consumer.offsets import OffsetStore
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.process_queue import ProcessQueue
-from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.protocol.bodies.clients import (
-    ConsumerRunningInfo,
-    ProcessQueueInfo,
-    SubscriptionData,
-)
+from pyromq.protocol.bodies.clients import ConsumerRunningInfo, ProcessQueueInfo
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.release import CURRENT, version_name
 
@@ -22,23 +17,26 @@ MIB = 1024 * 1024
 
 
 def running_info(
-    config: ConsumerConfig,
+    member: Member[ConsumerConfig],
     properties: Mapping[str, str],
-    subscriptions: Mapping[str, SubscriptionData],
     owned: Mapping[MessageQueue, ProcessQueue],
-    offsets: OffsetStore,
-    stats: ConsumerStats,
     *,
     jstack: bool,
 ) -> ConsumerRunningInfo:
     """Settings (no secrets), subscriptions, what is held of each queue, rates. `properties` complete the settings."""
     # `repr` is off for exactly those settings that must never be shown.
+    config, subscriptions = member.config, member.subscriptions.by_topic
     settings = {item.name: str(getattr(config, item.name)) for item in fields(config) if item.repr}
+    common = {
+        "PROP_CLIENT_VERSION": version_name(CURRENT),
+        "PROP_NAMESERVER_ADDR": ";".join(member.instance.name_servers.addresses),
+        "PROP_CONSUME_TYPE": str(member.consume_type),
+    }
     return ConsumerRunningInfo(
-        properties=settings | {"PROP_CLIENT_VERSION": version_name(CURRENT)} | dict(properties),
+        properties=settings | common | dict(properties),
         subscription_set=list(subscriptions.values()),
-        mq_table={queue: queue_info(held, offsets.known(queue)) for queue, held in owned.items()},
-        status_table={topic: stats.status(topic) for topic in subscriptions},
+        mq_table={queue: queue_info(held, member.offsets.known(queue)) for queue, held in owned.items()},
+        status_table={topic: member.stats.status(topic) for topic in subscriptions},
         jstack=thread_dump() if jstack else None,
     )
 

@@ -13,7 +13,7 @@ from pyromq.client.consumer.push.consumer import PushConsumer
 from pyromq.client.consumer.subscription import FilterClass, Subscriptions, class_subscription
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.protocol.bodies.clients import HeartbeatData
+from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.consume import PullMessageHeader, PullMessageResponseHeader
@@ -42,8 +42,7 @@ class World:
         self.subscriptions = Subscriptions()
         self.subscriptions.add(class_subscription("T", CLASS, 1), CLASS)
         self.filters = ClassFilters(self.instance, "G", self.subscriptions)
-        self.fetcher = Fetcher(self.instance, "G")
-        self.fetcher.class_filters = self.filters
+        self.fetcher = Fetcher(self.instance, "G", class_filters=self.filters)
 
     def set_servers(self, table: dict[str, list[str]]) -> None:
         self.cluster.routes["T"].filter_server_table = table
@@ -165,9 +164,10 @@ def test_subscribing_with_a_class() -> None:
     # F-03, F-06
     consumer = PushConsumer("G", namesrv="ns1:9876")
     consumer.subscribe("T", filter_class=("Wanted", SOURCE))
-    (subscription,) = consumer.heartbeat_data().subscription_data_set
+    (subscription,) = consumer._subscriptions.tell()
     assert (subscription.class_filter_mode, subscription.sub_string) == (True, "Wanted")
-    body = HeartbeatData(client_id="c", consumer_data_set=[consumer.heartbeat_data()]).encode()
+    group = ConsumerData(group_name="G", subscription_data_set=[subscription])
+    body = HeartbeatData(client_id="c", consumer_data_set=[group]).encode()
     assert b"def match" not in body, "the source is for filter servers only"
 
 

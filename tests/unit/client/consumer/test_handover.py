@@ -61,7 +61,7 @@ async def test_a_change_told_of_before_the_first_pull_is_followed_before_it() ->
     await consumer.start()
     await cluster.clock.advance(0.2)
     cluster.broker.members = [ME, OTHER]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(2)
     assert consumer.assignment() == {queue(0), queue(1)}
     assert pulled(cluster) == {0, 1}
@@ -77,16 +77,16 @@ async def test_what_is_in_work_is_finished_and_written_before_a_queue_is_left() 
     await cluster.clock.advance(1)
     assert listener.begun == [b"0", b"1"]
     cluster.broker.members = [ME, OTHER]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1)
     assert consumer.assignment() == {queue(0)}
-    told = await consumer.running_info(jstack=False)
+    told = await consumer._member.running_info(jstack=False)
     assert queue(1) in told.mq_table  # whoever asks learns that it is not free yet
     listener.gate.set()
     await cluster.clock.advance(1)
     assert listener.begun == [b"0", b"1"]  # what only waited is left to the next owner
     assert cluster.broker.offsets["T", 1] == 2
-    assert queue(1) not in (await consumer.running_info(jstack=False)).mq_table
+    assert queue(1) not in (await consumer._member.running_info(jstack=False)).mq_table
     await consumer.close()
 
 
@@ -98,11 +98,11 @@ async def test_a_listener_that_takes_too_long_does_not_keep_a_queue() -> None:
     await consumer.start()
     await cluster.clock.advance(1)
     cluster.broker.members = [ME, OTHER]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(2)
-    assert queue(1) in (await consumer.running_info(jstack=False)).mq_table
+    assert queue(1) in (await consumer._member.running_info(jstack=False)).mq_table
     await cluster.clock.advance(2)
-    assert queue(1) not in (await consumer.running_info(jstack=False)).mq_table
+    assert queue(1) not in (await consumer._member.running_info(jstack=False)).mq_table
     listener.gate.set()
     await settle()
     assert cluster.broker.offsets["T", 1] == 0  # too late to count
@@ -117,10 +117,10 @@ async def test_a_queue_that_comes_back_while_it_is_left_is_taken_again() -> None
     await consumer.start()
     await cluster.clock.advance(1)
     cluster.broker.members = [ME, OTHER]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1)
     cluster.broker.members = [ME]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     listener.gate.set()
     await cluster.clock.advance(2)
     assert consumer.assignment() == {queue(0), queue(1)}
@@ -180,7 +180,7 @@ async def test_who_may_not_ask_waits_half_a_second_and_asks_no_more() -> None:
     assert pulled(cluster) == {0, 1}
     assert len(owner.asked) == 1
     cluster.broker.members = [ME]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(2)
     assert pulled(cluster) == {0, 1, 2, 3}
     assert len(owner.asked) == 1
@@ -199,7 +199,7 @@ async def test_nobody_is_asked_for_what_a_member_left_behind() -> None:
     asked = len(owner.asked)
     owner.held = {queue(1)}
     cluster.broker.members = [ME]  # the other one died
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1)
     assert pulled(cluster) == {0, 1}
     assert len(owner.asked) == asked
@@ -237,12 +237,12 @@ async def test_a_pull_consumer_leaves_a_queue_when_its_user_has_come_back() -> N
     await settle()
     assert [message.body for message in await consumer.poll(max_messages=2)] == [b"0", b"1"]
     cluster.broker.members = [ME, OTHER]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1)
     assert consumer.assignment() == {queue(0)}
-    assert queue(1) in (await consumer.running_info(jstack=False)).mq_table
+    assert queue(1) in (await consumer._member.running_info(jstack=False)).mq_table
     assert await consumer.poll(0) == []  # the third is left to the next owner
     await cluster.clock.advance(1)
     assert cluster.broker.offsets["T", 1] == 2
-    assert queue(1) not in (await consumer.running_info(jstack=False)).mq_table
+    assert queue(1) not in (await consumer._member.running_info(jstack=False)).mq_table
     await consumer.close()

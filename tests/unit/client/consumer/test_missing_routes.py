@@ -86,7 +86,7 @@ async def test_a_notice_of_the_broker_is_a_reason_to_ask() -> None:
     await consumer.start()
     await cluster.clock.advance(30.2)
     cluster.add_topic("U", 1)
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(0.1)
     assert queue(0, "U") in consumer.assignment()
     await consumer.close()

@@ -59,7 +59,7 @@ async def test_outcomes(auto_commit: bool, outcomes: list[Any], bodies: list[byt
     await consumer.start()
     await cluster.clock.advance(5)
     assert script.bodies == bodies
-    assert consumer.consumer_status("T") == {queue(): offset}
+    assert consumer._member.consumer_status("T") == {queue(): offset}
     await consumer.close()
 
 
@@ -91,7 +91,7 @@ async def test_after_the_last_try_it_becomes_a_dead_letter() -> None:
     [(header, body)] = cluster.broker.stored
     # More than the limit, and the group holds locks: the broker buries it.
     assert (header.topic, header.reconsume_times, header.max_reconsume_times, body) == ("%RETRY%CG", 3, 2, b"0")
-    assert consumer.consumer_status("T") == {queue(): 2}
+    assert consumer._member.consumer_status("T") == {queue(): 2}
     await consumer.close()
 
 
@@ -141,7 +141,7 @@ async def test_giving_a_queue_up_waits_for_its_batch() -> None:
     await consumer.start()
     await cluster.clock.advance(0.6)
     cluster.broker.members = ["10.0.0.0@other", "10.1.1.1@me"]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(3)
     assert cluster.broker.locks == {queue(): "10.1.1.1@me"}  # still consuming: the lock stays
     script.gate.set()
@@ -160,7 +160,7 @@ async def test_running_info_tells_locks_and_batches_in_flight() -> None:
     consumer = cluster.push(script, orderly=True)
     await consumer.start()
     await cluster.clock.advance(0.6)
-    info = (await consumer.running_info(jstack=False)).mq_table[queue()]
+    info = (await consumer._member.running_info(jstack=False)).mq_table[queue()]
     assert (info.locked, info.dropped, info.transaction_msg_count, info.cached_msg_count) == (True, False, 1, 1)
     assert info.last_pull_timestamp > 0
     script.gate.set()
@@ -176,9 +176,9 @@ async def test_a_batch_that_does_not_end_keeps_its_lock_for_a_while() -> None:
     await consumer.start()
     await cluster.clock.advance(0.6)
     cluster.broker.members = ["10.0.0.0@other", "10.1.1.1@me"]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(25)  # older than unlock_delay: given up although the batch still runs
-    info = (await consumer.running_info(jstack=False)).mq_table
+    info = (await consumer._member.running_info(jstack=False)).mq_table
     assert queue() not in info
     assert cluster.broker.locks == {queue(): "10.1.1.1@me"}
     await cluster.clock.advance(20)

@@ -135,7 +135,7 @@ async def test_popped_messages_are_acknowledged() -> None:
     await cluster.waiting.put([])
     await settle()
     assert len(cluster.pops) == 3  # again at once after every answer
-    info = await consumer.running_info(jstack=False)
+    info = await consumer._member.running_info(jstack=False)
     assert info.mq_pop_table[ANY].wait_ack_count == 0
     await consumer.close()
 
@@ -298,11 +298,11 @@ async def test_switching_between_pop_and_pull() -> None:
     cluster.broker.assignment = assigned(queue(0), queue(1))
     await cluster.clock.advance(21)
     assert consumer.assignment() >= {queue(0), queue(1)}
-    assert "%RETRY%CG_T" in consumer.subscribed_topics()  # what pops left behind is pulled
+    assert "%RETRY%CG_T" in consumer._member.subscribed_topics()  # what pops left behind is pulled
     assert len(cluster.pops) == 1
     cluster.mode(ANY)
     await cluster.clock.advance(25)
-    assert "%RETRY%CG_T" not in consumer.subscribed_topics()
+    assert "%RETRY%CG_T" not in consumer._member.subscribed_topics()
     assert queue(0) not in consumer.assignment()
     assert len(cluster.pops) == 2
     await consumer.close()

@@ -173,7 +173,7 @@ async def test_a_queue_taken_away_keeps_what_is_done() -> None:  # C-11
     await consumer.poll()
     assert [message.body for message in await consumer.poll(max_messages=5)] == numbers(10, 15)
     cluster.broker.members = ["10.1.1.1@me", "10.2.2.2@other"]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(7)  # longer than the user is waited for
     assert consumer.assignment() == {queue(0)}
     assert cluster.broker.offsets["T", 1] == 10
@@ -194,7 +194,7 @@ async def test_a_reset_moves_the_position() -> None:
     await consumer.start()
     await settle()
     assert len(await consumer.poll()) == 5
-    await consumer.reset_offsets("T", {queue(): 2, queue(9): 0})
+    await consumer._member.reset_offsets("T", {queue(): 2, queue(9): 0})
     await settle()
     assert cluster.broker.offsets["T", 0] == 2
     assert [message.body for message in await consumer.poll()] == numbers(2, 5)
@@ -208,10 +208,10 @@ async def test_what_brokers_ask() -> None:
     consumer.subscribe("T")
     await consumer.start()
     await settle()
-    info = await consumer.running_info(jstack=False)
+    info = await consumer._member.running_info(jstack=False)
     assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
     assert set(info.mq_table) == {queue()}
-    result = await consumer.consume_directly(received(1), "broker-a")
+    result = await consumer._member.consume_directly(received(1), "broker-a")
     assert result.consume_result is ConsumeResult.CR_THROW_EXCEPTION
     await consumer.close()
 

@@ -122,7 +122,7 @@ async def test_nothing_found_moves_the_offset_of_an_empty_queue() -> None:
     await consumer.start()
     await cluster.clock.advance(0.5)
     assert [pull.queue_offset for pull in broker.pulls] == [0, 5, 9]
-    assert consumer.consumer_status("T") == {queue(): 9}
+    assert consumer._member.consumer_status("T") == {queue(): 9}
     await consumer.close()
 
 
@@ -186,7 +186,7 @@ async def test_wrong_tags_are_dropped_by_the_client() -> None:  # F-01
     await consumer.start()
     await cluster.clock.advance(1)
     assert heard.bodies == [b"right"]
-    assert consumer.consumer_status("T") == {queue(): 2}
+    assert consumer._member.consumer_status("T") == {queue(): 2}
     await consumer.close()
 
 
@@ -202,7 +202,7 @@ async def test_failed_messages_are_sent_back() -> None:  # C-12
     assert [back.offset for back in cluster.broker.sent_back] == [1000, 2000]
     back = cluster.broker.sent_back[0]
     assert (back.group, back.origin_topic, back.delay_level, back.max_reconsume_times) == ("CG", "T", 4, 16)
-    assert consumer.consumer_status("T") == {queue(): 3}
+    assert consumer._member.consumer_status("T") == {queue(): 3}
     await consumer.close()
 
 
@@ -223,7 +223,7 @@ async def test_a_message_that_is_not_taken_back_is_sent_anew() -> None:  # C-12
     assert properties["ORIGIN_MESSAGE_ID"] == "id-T-0"
     assert (properties["DELAY"], properties["KEYS"]) == ("3", "k")
     assert "CONSUME_START_TIME" not in properties
-    assert consumer.consumer_status("T") == {queue(): 1}
+    assert consumer._member.consumer_status("T") == {queue(): 1}
     await consumer.close()
 
 
@@ -237,11 +237,11 @@ async def test_what_cannot_be_sent_at_all_is_consumed_again_here() -> None:  # C
     await consumer.start()
     await cluster.clock.advance(1)
     assert heard.bodies == [b"bad", b"fine"]
-    assert consumer.consumer_status("T") == {queue(): 0}
+    assert consumer._member.consumer_status("T") == {queue(): 0}
     heard.answers = {}
     await cluster.clock.advance(5)
     assert heard.bodies == [b"bad", b"fine", b"bad"]
-    assert consumer.consumer_status("T") == {queue(): 2}
+    assert consumer._member.consumer_status("T") == {queue(): 2}
     await consumer.close()
 
 
@@ -256,7 +256,7 @@ async def test_broadcasting_passes_over_failures(tmp_path_factory: pytest.TempPa
     while not heard.bodies:
         await cluster.clock.advance(0.5)
     assert cluster.broker.sent_back == []
-    assert consumer.consumer_status("T") == {queue(): 1}
+    assert consumer._member.consumer_status("T") == {queue(): 1}
     await consumer.close()
     assert (folder / "10.1.1.1@me" / "CG" / "offsets.json").exists()
 
@@ -271,7 +271,7 @@ async def test_results_after_the_queue_was_given_up_count_for_nothing() -> None:
     await consumer.start()
     await cluster.clock.advance(1)
     cluster.broker.members = ["10.0.0.0@other", "10.1.1.1@me"]  # one queue: the first member has it now
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(7)  # longer than it is waited for
     assert consumer.assignment() == set()
     heard.gates[b"slow"].set()
@@ -292,7 +292,7 @@ async def test_overdue_messages_are_sent_back() -> None:
     assert cluster.broker.sent_back == []
     await cluster.clock.advance(62)
     assert [(back.offset, back.delay_level) for back in cluster.broker.sent_back] == [(0, 3)]
-    assert consumer.consumer_status("T") == {queue(): 2}
+    assert consumer._member.consumer_status("T") == {queue(): 2}
     heard.gates[b"stuck"].set()
     await consumer.close()
 
@@ -334,12 +334,12 @@ async def test_consuming_one_message_on_request() -> None:
     cluster, heard = ConsumeCluster(), Heard()
     consumer = cluster.push(heard)
     await consumer.start()
-    result = await consumer.consume_directly(received(7, b"x"), "broker-a")
+    result = await consumer._member.consume_directly(received(7, b"x"), "broker-a")
     assert (result.consume_result, result.order) == (ConsumeResult.CR_SUCCESS, False)
     heard.answers = {b"x": False, b"y": ValueError("bad data")}
-    result = await consumer.consume_directly(received(7, b"x"), "broker-a")
+    result = await consumer._member.consume_directly(received(7, b"x"), "broker-a")
     assert result.consume_result is ConsumeResult.CR_LATER
-    result = await consumer.consume_directly(received(8, b"y"), "broker-a")
+    result = await consumer._member.consume_directly(received(8, b"y"), "broker-a")
     assert (result.consume_result, result.remark) == (ConsumeResult.CR_THROW_EXCEPTION, "ValueError: bad data")
     await consumer.close()
 
@@ -351,11 +351,11 @@ async def test_a_reset_moves_the_queue() -> None:
     consumer = cluster.push(heard)
     await consumer.start()
     await cluster.clock.advance(1)
-    resetting = asyncio.create_task(consumer.reset_offsets("T", {queue(): 1, queue(5): 0}))
+    resetting = asyncio.create_task(consumer._member.reset_offsets("T", {queue(): 1, queue(5): 0}))
     await cluster.clock.advance(3)
     await resetting
     assert heard.bodies == [b"0", b"1", b"2", b"1", b"2"]
-    assert consumer.consumer_status("T") == {queue(): 3}
+    assert consumer._member.consumer_status("T") == {queue(): 3}
     await consumer.close()
 
 

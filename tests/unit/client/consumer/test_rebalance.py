@@ -40,11 +40,11 @@ async def test_a_notice_wakes_at_once_but_a_swarm_of_them_ten_times_a_second() -
     consumer = cluster.push(nothing)
     await consumer.start()
     await cluster.clock.advance(5)
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await settle()
     assert rounds(cluster) == 2
     for _ in range(50):
-        consumer.wake_rebalance()
+        consumer._member.wake_rebalance()
         await cluster.clock.advance(0.01)
     assert 5 <= rounds(cluster) <= 7
     await consumer.close()
@@ -74,12 +74,12 @@ async def test_shares_change_with_the_members() -> None:  # C-06
     await consumer.start()
     beats = len(cluster.broker.heartbeats)
     cluster.broker.members = ["10.1.1.1@me", "10.2.2.2@other"]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1.5)
     assert consumer.assignment() == {queue(0), queue(1)}
     assert len(cluster.broker.heartbeats) > beats  # the broker learns of the new version at once
     cluster.broker.members = ["10.1.1.1@me"]
-    consumer.wake_rebalance()
+    consumer._member.wake_rebalance()
     await cluster.clock.advance(1.5)
     assert len(consumer.assignment()) == 4
     assert changes == [4, 2, 4]

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from pyromq.client.consumer.hooks import ReturnType, return_type, status_name
+from pyromq.client.consumer.hooks import ReturnType
+from pyromq.client.consumer.push.consumption import return_type, status_name
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict, read_outcome
 from pyromq.client.consumer.retry import restore_topic
 from pyromq.client.consumer.subscription import Subscriptions, build_subscription, keep_wanted, tag_subscription

@@ -94,8 +94,7 @@ async def test_closing_waits_for_threads_and_calls_off_the_rest() -> None:
 
     pool = workers(listener, 1)
     outcomes: list[Verdict | None] = []
-    for number in range(3):
-        pool.submit(Job([received(number)], CONTEXT, outcomes.append))
+    pool.submit([Job([received(number)], CONTEXT, outcomes.append) for number in range(3)])
     await asyncio.to_thread(started.wait, 30)
     closing = asyncio.create_task(pool.close(30.0))
     await asyncio.sleep(0)

@@ -7,16 +7,17 @@ messages that fail are hidden for a delay that grows, and what is never acknowle
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
-from functools import partial
+from dataclasses import dataclass
 from typing import Any
 
-from pyromq.client.clock import Clock, sleep, within
+from pyromq.client.clock import sleep, within
 from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.hooks import ConsumeHook
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest, handle_of
+from pyromq.client.consumer.push.consumption import Batch, Consumption
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Verdict
-from pyromq.client.consumer.push.listenercall import Consuming
-from pyromq.client.consumer.push.workers import Job, Workers
-from pyromq.client.consumer.subscription import Subscriptions
+from pyromq.client.consumer.push.workers import Workers
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.clients import PopProcessQueueInfo
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
@@ -61,26 +62,40 @@ class PoppedQueue:
         self.task: asyncio.Task[None] | None = None
 
 
-class PopConsumption:
+@dataclass(slots=True, eq=False)
+class _Batch(Batch):
+    context: ConcurrentContext
+    popped: PoppedQueue
+    consumption: "PopConsumption"
+
+    def begin(self) -> bool:
+        """Not for what the broker gives to others by now."""
+        if self.popped.dropped or not self.consumption.in_time(self.messages[0]):
+            return False
+        self.consumption.before(self)
+        return True
+
+    def done(self, verdict: Verdict | None, /) -> None:
+        """The listener is back: tell the broker what became of the messages."""
+        if verdict is None:
+            self.consumption.give_back(self)
+            return
+        messages, acknowledged = self.messages, self.context.acknowledged
+        count = len(messages) if acknowledged is None else max(0, acknowledged)
+        done = 0 if verdict.outcome is ConsumeOutcome.LATER else min(count, len(messages))
+        self.consumption.after(self, verdict, failed=len(messages) - done)
+        self.consumption.answer(self, done)
+
+
+class PopConsumption(Consumption):
     """The pop loops of one consumer and what becomes of their messages."""
 
     def __init__(
-        self,
-        config: PushConfig,
-        clock: Clock,
-        fetcher: PopFetcher,
-        subscriptions: Subscriptions,
-        consuming: Consuming,
-        workers: Workers,
-        batch_size: int,
+        self, member: Member[PushConfig], workers: Workers, hooks: list[ConsumeHook], fetcher: PopFetcher
     ) -> None:
-        self._config = config
-        self._clock = clock
+        super().__init__(member, workers, hooks)
         self._fetcher = fetcher
-        self._subscriptions = subscriptions
-        self._consuming = consuming
-        self._workers = workers
-        self._batch_size = batch_size
+        self._subscriptions = member.subscriptions
         self._answers: set[asyncio.Task[None]] = set()
         self.queues: dict[MessageQueue, PoppedQueue] = {}
         self.paused = False
@@ -95,18 +110,15 @@ class PopConsumption:
             popped.task = asyncio.get_running_loop().create_task(self._run(queue, popped), name=f"pop {queue}")
         return known != set(wanted)
 
-    async def stop(self) -> None:
-        """Pop nothing more."""
-        for queue in list(self.queues):
-            await self._drop(queue)
-
     async def close(self, grace: float) -> None:
-        """Let acknowledgements under way finish."""
+        """Let acknowledgements under way finish, and pop nothing more."""
         if self._answers:
             try:
                 await within(self._clock, grace, asyncio.gather(*self._answers, return_exceptions=True))
             except TimeoutError:
                 log.warning("%d popped batches were not acknowledged in time and come again", len(self._answers))
+        for queue in list(self.queues):
+            await self._drop(queue)
 
     def info(self) -> dict[MessageQueue, PopProcessQueueInfo]:
         """For tools."""
@@ -160,46 +172,26 @@ class PopConsumption:
         messages = await self._fetcher.pop(request)
         if not messages:
             return
-        self._consuming.stats.pulled(queue.topic, self._clock.monotonic() - started, len(messages))
+        self._member.stats.pulled(queue.topic, self._clock.monotonic() - started, len(messages))
         popped.waiting += len(messages)
-        for start in range(0, len(messages), self._batch_size):
-            batch = messages[start : start + self._batch_size]
-            context = ConcurrentContext(queue=self._consuming.user_queue(queue))
-            self._workers.submit(
-                Job(
-                    batch,
-                    context,
-                    partial(self._finish, queue, popped, batch, context),
-                    partial(self._begin, queue, popped, batch, context),
-                )
-            )
+        shown = self._member.user_queue(queue)
+        self._workers.submit([
+            _Batch(part, ConcurrentContext(queue=shown), queue, popped, self) for part in self._split(messages)
+        ])  # fmt: skip
 
     # -- around the listener
 
-    def _begin(
-        self, queue: MessageQueue, popped: PoppedQueue, batch: list[ReceivedMessage], context: ConcurrentContext
-    ) -> bool:
-        """Not for what the broker gives to others by now."""
-        if popped.dropped or handle_of(batch[0]).due <= self._clock.millis():
-            return False
-        self._consuming.before(queue, batch, context)
-        return True
+    def in_time(self, message: ReceivedMessage) -> bool:
+        """Whether it is still hidden from others."""
+        return handle_of(message).due > self._clock.millis()
 
-    def _finish(
-        self,
-        queue: MessageQueue,
-        popped: PoppedQueue,
-        batch: list[ReceivedMessage],
-        context: ConcurrentContext,
-        verdict: Verdict | None,
-    ) -> None:
-        if verdict is None:
-            self._spawn(self._give_back(popped, batch))
-            return
-        count = len(batch) if context.acknowledged is None else max(0, context.acknowledged)
-        done = 0 if verdict.outcome is ConsumeOutcome.LATER else min(count, len(batch))
-        self._consuming.after(queue, batch, context, verdict, failed=len(batch) - done)
-        self._spawn(self._answer(popped, batch, done, context.delay_level))
+    def answer(self, batch: _Batch, done: int) -> None:
+        """Acknowledge the first `done` messages and hide the others, beside everything else."""
+        self._spawn(self._answer(batch.popped, batch.messages, done, batch.context.delay_level))
+
+    def give_back(self, batch: _Batch) -> None:
+        """The listener did not get them: let others have them soon."""
+        self._spawn(self._give_back(batch.popped, batch.messages))
 
     async def _answer(self, popped: PoppedQueue, batch: list[ReceivedMessage], done: int, delay_level: int) -> None:
         """Acknowledge the first `done` messages and hide the others. What cannot be told comes again by itself."""
@@ -230,7 +222,7 @@ class PopConsumption:
 
     async def _fail(self, message: ReceivedMessage, delay_level: int) -> None:
         delay: int | None = retry_delay(message.reconsume_times, delay_level)
-        if message.reconsume_times >= self._consuming.retry.max_reconsume:
+        if message.reconsume_times >= self._retry.max_reconsume:
             delay = last_delay((self._clock.millis() - message.born_timestamp) / 1000)
         if delay is None:
             log.warning("%r failed too often for too long and is given up", message)

@@ -51,13 +51,13 @@ class PopRequest:
 class PopFetcher:
     """Pops for one group (its name on the wire)."""
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
+    def __init__(self, instance: ClientInstance, group: str, damage: Damage) -> None:
+        """`damage` sets damaged messages aside."""
         self._instance = instance
         self._group = group
         self._without_batches: set[str] = set()
         """Brokers that take acknowledgements only one by one."""
-        self.damage: Damage | None = None
-        """Sets damaged messages aside; without it they are given out like the others."""
+        self._damage = damage
 
     async def pop(self, request: PopRequest) -> list[ReceivedMessage]:
         """Messages, each with its handle; none when the time was over. Raises ClientError, RemotingError, MessageError.
@@ -101,7 +101,7 @@ class PopFetcher:
 
     async def _sound(self, queue: MessageQueue, messages: list[ReceivedMessage]) -> list[ReceivedMessage]:
         """What is to be consumed; damaged messages that were set aside are acknowledged, others come again."""
-        if self.damage is None or not any(message.fault for message in messages):
+        if not any(message.fault for message in messages):
             return messages
         kept: list[ReceivedMessage] = []
         for message in messages:
@@ -109,9 +109,9 @@ class PopFetcher:
                 kept.append(message)
                 continue
             place = MessageQueue(queue.topic, queue.broker_name, message.queue_id)
-            if not await self.damage.set_aside(place, message):
+            if not await self._damage.set_aside(place, message):
                 continue
-            if self.damage.delivers:
+            if self._damage.delivers:
                 kept.append(message)
             else:
                 await self.ack(message)

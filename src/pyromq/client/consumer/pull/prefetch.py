@@ -11,15 +11,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection
 
-from pyromq.client.clock import Clock, sleep
+from pyromq.client.clock import sleep
 from pyromq.client.consumer.config import PullConfig
 from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.rebalance.lastowner import LastOwners
-from pyromq.client.consumer.startoffset import StartOffsets
-from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.client.consumer.subscription import Subscriptions, is_tag_filter, tag_subscription
+from pyromq.client.consumer.subscription import is_tag_filter, tag_subscription
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode
@@ -94,31 +93,21 @@ class Leased:
 class Prefetch:
     """The lanes of one consumer."""
 
-    def __init__(
-        self,
-        config: PullConfig,
-        clock: Clock,
-        fetcher: Fetcher,
-        starts: StartOffsets,
-        subscriptions: Subscriptions,
-        stats: ConsumerStats,
-        last_owners: LastOwners,
-    ) -> None:
-        self._config = config
-        self._clock = clock
+    def __init__(self, member: Member[PullConfig], fetcher: Fetcher) -> None:
+        self._config = member.config
+        self._clock = member.clock
         self._fetcher = fetcher
-        self._starts = starts
-        self._subscriptions = subscriptions
-        self._stats = stats
-        self._last_owners = last_owners
+        self._starts = member.starts
+        self._subscriptions = member.subscriptions
+        self._stats = member.stats
+        self._last_owners = LastOwners(member)
         self.lanes: dict[MessageQueue, Lane] = {}
         self.arrived = asyncio.Event()
         self._cached = 0
         self._turn = itertools.count()
 
-    def add(self, queue: MessageQueue, *, paused: bool = False, last_owner: str | None = None) -> None:
+    def add(self, queue: MessageQueue, last_owner: str | None = None) -> None:
         lane = self.lanes[queue] = Lane(queue, ProcessQueue(self._clock, pull_max_idle=self._config.pull_max_idle))
-        lane.paused = paused
         lane.last_owner = last_owner
         self._start(lane)
 
@@ -132,14 +121,13 @@ class Prefetch:
             self._clear(lane)
         return lane.finished or lane.held.overdue
 
-    async def remove(self, queue: MessageQueue) -> Lane:
-        """Stop reading a queue; the lane says how far the user got."""
+    async def remove(self, queue: MessageQueue) -> None:
+        """Stop reading a queue."""
         lane = self.lanes.pop(queue)
         lane.held.dropped = True
         await self._stop(lane)
         self._clear(lane)
         self._fetcher.forget(queue)
-        return lane
 
     def lane(self, queue: MessageQueue) -> Lane:
         """Raises ClientError for a queue that is not assigned, or was taken away meanwhile."""
@@ -149,7 +137,7 @@ class Prefetch:
         return lane
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on elsewhere; what was read ahead is forgotten."""
+        """Continue elsewhere; what was read ahead is forgotten."""
         lane = self.lane(queue)
         lane.epoch += 1
         await self._stop(lane)

@@ -5,10 +5,11 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from pyromq.client.consumer.offsets import NOT_READABLE, OffsetStore, Read
+from pyromq.client.consumer.config import ConsumerConfig
+from pyromq.client.consumer.member import Member
+from pyromq.client.consumer.offsets import NOT_READABLE, Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.errors import ClientError
-from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -25,12 +26,10 @@ TIMEOUT = 1.0
 class QueueLocks:
     """Locks of one member of a group. `overtaken` is called when another member had a queue while its lock was lost."""
 
-    def __init__(
-        self, instance: ClientInstance, group: str, offsets: OffsetStore, overtaken: Callable[[], None] = lambda: None
-    ) -> None:
-        self._instance = instance
-        self._group = group
-        self._offsets = offsets
+    def __init__(self, member: Member[ConsumerConfig], overtaken: Callable[[], None]) -> None:
+        self._instance = member.instance
+        self._group = member.group
+        self._offsets = member.offsets
         self._overtaken = overtaken
 
     async def lock(self, queue: MessageQueue) -> bool:

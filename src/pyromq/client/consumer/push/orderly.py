@@ -8,10 +8,13 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
-from pyromq.client.clock import Clock, sleep, within
+from pyromq.client.clock import sleep, within
+from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.hooks import ConsumeHook
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.process_queue import ProcessQueue
+from pyromq.client.consumer.push.consumption import Batch, Consumption
 from pyromq.client.consumer.push.listener import ConsumeOutcome, OrderlyContext
-from pyromq.client.consumer.push.listenercall import Consuming
 from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
@@ -35,31 +38,17 @@ class _Lane:
         self.task: asyncio.Task[None] | None = None
 
 
-class OrderlyConsumption:
+class OrderlyConsumption(Consumption):
     """The way of messages from the process queues through an ordered listener."""
 
     orderly = True
 
     def __init__(
-        self,
-        consuming: Consuming,
-        workers: Workers,
-        locks: QueueLocks,
-        batch_size: int,
-        clock: Clock,
-        *,
-        suspend_time: float,
-        unlock_delay: float,
+        self, member: Member[PushConfig], workers: Workers, hooks: list[ConsumeHook], locks: QueueLocks
     ) -> None:
-        self._consuming = consuming
-        self._workers = workers
+        super().__init__(member, workers, hooks)
         self._locks = locks
-        self._batch_size = batch_size
-        self._clock = clock
-        self._suspend_time = suspend_time
-        self._unlock_delay = unlock_delay
         self._lanes: dict[MessageQueue, _Lane] = {}
-        self._closed = False
 
     def dispatch(self, queue: MessageQueue, held: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:  # noqa: ARG002 - they are in `held`
         """Messages arrived."""
@@ -79,7 +68,7 @@ class OrderlyConsumption:
             await within(self._clock, RELEASE_WAIT, lane.busy.acquire())
         except TimeoutError:
             held.unlock_attempts += 1
-            if held.lock_age <= self._unlock_delay:
+            if held.lock_age <= self._config.unlock_delay:
                 return False
         await self._end(queue, lane)
         return True
@@ -96,11 +85,6 @@ class OrderlyConsumption:
             await within(self._clock, seconds, all_done())
         except TimeoutError:
             log.warning("ordered batches were still running after %g s", seconds)
-
-    def stop(self) -> None:
-        """Start nothing more."""
-        self._closed = True
-        self._workers.stop()
 
     async def close(self, grace: float) -> None:
         """Let the batches that run finish within the grace."""
@@ -126,7 +110,7 @@ class OrderlyConsumption:
     async def _consume(self, queue: MessageQueue, lane: _Lane) -> None:
         held = lane.held
         while not held.dropped and not self._closed:
-            if self._consuming.clustering and not held.holds_lock:
+            if self._member.clustering and not held.holds_lock:
                 await sleep(self._clock, LOCK_AGAIN_AFTER)
                 if await self._locks.lock(queue) and await self._locks.regain(queue, held):
                     await sleep(self._clock, GO_ON_AFTER)
@@ -142,19 +126,20 @@ class OrderlyConsumption:
                     pause = await self._batch(queue, held)
             except Exception:
                 log.exception("ordered consumption of %s failed", queue)
-                pause = self._suspend_time
+                pause = self._config.suspend_time
             if pause:
                 await sleep(self._clock, pause)
 
     async def _batch(self, queue: MessageQueue, held: ProcessQueue) -> float:
         """Consume one batch; how long the queue pauses after it."""
         messages = held.take(self._batch_size)
-        context = OrderlyContext(queue=self._consuming.user_queue(queue))
+        context = OrderlyContext(queue=self._member.user_queue(queue))
+        batch = Batch(messages, context, queue)
 
         def begin() -> bool:
-            if held.dropped or (self._consuming.clustering and not held.holds_lock):
+            if held.dropped or (self._member.clustering and not held.holds_lock):
                 return False
-            self._consuming.before(queue, messages, context)
+            self.before(batch)
             return True
 
         # Cancelled here, they stay in flight: the listener still has them, and the lock is given back later.
@@ -163,7 +148,7 @@ class OrderlyConsumption:
             held.again(messages)
             return 0.0
         failed = len(messages) if verdict.outcome in (ConsumeOutcome.LATER, ConsumeOutcome.ROLLBACK) else 0
-        self._consuming.after(queue, messages, context, verdict, failed=failed)
+        self.after(batch, verdict, failed=failed)
         return await self._settle(queue, held, messages, context, verdict.outcome)
 
     async def _settle(
@@ -193,20 +178,20 @@ class OrderlyConsumption:
         offset = held.commit()
         if offset >= 0:
             # Also for a queue that is being given up: its lock is still ours until the offset is written.
-            self._consuming.offsets.update(queue, offset)
+            self._member.offsets.update(queue, offset)
         return 0.0
 
     async def _to_retry(self, messages: Sequence[ReceivedMessage]) -> list[ReceivedMessage]:
         """Those that come again; the others have failed for the last time and are dead letters now."""
         retried = []
         for message in messages:
-            last = message.reconsume_times >= self._consuming.retry.max_reconsume
-            if last and await self._consuming.retry.resend(message):
+            last = message.reconsume_times >= self._retry.max_reconsume
+            if last and await self._retry.resend(message):
                 continue
             message.reconsume_times += 1
             retried.append(message)
         return retried
 
     def _pause(self, context: OrderlyContext) -> float:
-        seconds = self._suspend_time if context.suspend_time is None else context.suspend_time
+        seconds = self._config.suspend_time if context.suspend_time is None else context.suspend_time
         return min(max(seconds, MIN_SUSPEND), MAX_SUSPEND)

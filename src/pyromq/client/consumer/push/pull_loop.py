@@ -2,21 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable
 
-from pyromq.client.clock import Clock, sleep
+from pyromq.client.clock import sleep
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
-from pyromq.client.consumer.offsets import OffsetStore, Read
+from pyromq.client.consumer.member import Member
+from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.process_queue import ProcessQueue, QueueLimits
+from pyromq.client.consumer.push.concurrent import ConcurrentConsumption
+from pyromq.client.consumer.push.orderly import OrderlyConsumption
 from pyromq.client.consumer.rebalance.lastowner import LastOwners
-from pyromq.client.consumer.stats import ConsumerStats
-from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode
-from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.message import MessageQueue
 
 log = logging.getLogger(__name__)
 
@@ -31,28 +31,29 @@ FLOW_LOG_EVERY = 1000
 HEARTBEAT_ON_ITS_WAY = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
 """What a broker answers until a heartbeat has told it of a new member or subscription: nothing to warn of."""
 
-Dispatch = Callable[[MessageQueue, ProcessQueue, Sequence[ReceivedMessage]], None]
 OffsetMoved = Callable[[MessageQueue, ProcessQueue, int], Awaitable[None]]
 
 
-@dataclass(kw_only=True)
-class Pulling:
-    """What the pull loops of one consumer share. `limits` changes when bounds of topics are shared out anew."""
+class PullLoops:
+    """The pull loops of one consumer. `limits` changes when bounds of topics are shared out anew."""
 
-    config: PushConfig
-    clock: Clock
-    fetcher: Fetcher
-    subscriptions: Subscriptions
-    offsets: OffsetStore
-    stats: ConsumerStats
-    orderly: bool
-    dispatch: Dispatch
-    offset_moved: OffsetMoved
-    last_owners: LastOwners
-    paused: bool = False
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        member: Member[PushConfig],
+        fetcher: Fetcher,
+        consumption: ConcurrentConsumption | OrderlyConsumption,
+        offset_moved: OffsetMoved,
+    ) -> None:
+        self.paused = False
         self.limits: dict[str, QueueLimits] = {}
+        self._member = member
+        self._config = member.config
+        self._clock = member.clock
+        self._fetcher = fetcher
+        self._dispatch = consumption.dispatch
+        self._orderly = consumption.orderly
+        self._offset_moved = offset_moved
+        self._last_owners = LastOwners(member)
         self._loops: dict[MessageQueue, asyncio.Task[None]] = {}
         self._held_back = 0
 
@@ -65,7 +66,7 @@ class Pulling:
     async def stop(self, queue: MessageQueue) -> None:
         """Pull it no more; a request under way is abandoned."""
         loop = self._loops.pop(queue, None)
-        self.fetcher.forget(queue)
+        self._fetcher.forget(queue)
         if loop is not None and loop is not asyncio.current_task():
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
@@ -86,67 +87,67 @@ class Pulling:
                     offset, delay = await self._pull(queue, held, offset)
                 except Exception:
                     log.exception("pulling %s failed", queue)
-                    delay = self.config.pull_delay_on_error
+                    delay = self._config.pull_delay_on_error
             if delay:
-                await sleep(self.clock, delay)
+                await sleep(self._clock, delay)
             elif delay is not None:
                 # Pulls that a broker answers at once must not starve everything else on this loop.
                 await asyncio.sleep(0)
 
     async def _after_last_owner(self, queue: MessageQueue, offset: int, last_owner: str | None) -> int:
         """What the last owner finished and wrote while we waited need not be consumed again."""
-        if self.config.first_pull_delay:
-            await sleep(self.clock, self.config.first_pull_delay)
-        if self.orderly or not self.config.clustering:  # with locks nobody begins before another has ended
+        if self._config.first_pull_delay:
+            await sleep(self._clock, self._config.first_pull_delay)
+        if self._orderly or not self._member.clustering:  # with locks nobody begins before another has ended
             return offset
         if last_owner is not None:
-            await self.last_owners.let_go(last_owner, queue)
-        elif not self.config.first_pull_delay:
+            await self._last_owners.let_go(last_owner, queue)
+        elif not self._config.first_pull_delay:
             return offset
-        return max(offset, await self.offsets.read(queue, Read.STORE))
+        return max(offset, await self._member.offsets.read(queue, Read.STORE))
 
     def _reason_to_wait(self, queue: MessageQueue, held: ProcessQueue) -> float | None:
         if self.paused:
             return PAUSED_DELAY
-        over = self.limits.get(queue.topic, self.config.queue_limits).exceeded(held, ordered=self.orderly)
+        over = self.limits.get(queue.topic, self._config.queue_limits).exceeded(held, ordered=self._orderly)
         if over is not None:
             if self._held_back % FLOW_LOG_EVERY == 0:
                 log.warning("%s is not pulled for now: %s", queue, over)
             self._held_back += 1
             return FLOW_DELAY
-        if self.orderly and self.config.clustering and not held.holds_lock:
+        if self._orderly and self._member.clustering and not held.holds_lock:
             return UNLOCKED_DELAY
-        return NO_SUBSCRIPTION_DELAY if queue.topic not in self.subscriptions.by_topic else None
+        return NO_SUBSCRIPTION_DELAY if queue.topic not in self._member.subscriptions.by_topic else None
 
     async def _pull(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> tuple[int, float]:
         """One round; the next offset and how long to wait before it."""
-        started = self.clock.monotonic()
+        started = self._clock.monotonic()
         try:
-            result = await self.fetcher.fetch(self._request(queue, offset))
+            result = await self._fetcher.fetch(self._request(queue, offset))
         except BrokerError as error:
             if error.code == ResponseCode.FLOW_CONTROL:
                 return offset, BROKER_FLOW_DELAY
             level = logging.INFO if error.code in HEARTBEAT_ON_ITS_WAY else logging.WARNING
             log.log(level, "%s could not be pulled: %s", queue, error)
-            return offset, self.config.pull_delay_on_error
+            return offset, self._config.pull_delay_on_error
         except PyroMQError as error:
             log.warning("%s could not be pulled: %s", queue, error)
-            return offset, self.config.pull_delay_on_error
+            return offset, self._config.pull_delay_on_error
         if held.dropped:
             return offset, 0.0
-        return await self._take(queue, held, result, self.clock.monotonic() - started)
+        return await self._take(queue, held, result, self._clock.monotonic() - started)
 
     def _request(self, queue: MessageQueue, offset: int) -> PullRequest:
-        config = self.config
-        subscription = self.subscriptions.by_topic[queue.topic]
-        commit = self.offsets.known(queue) if config.clustering else None
+        config = self._config
+        subscription = self._member.subscriptions.by_topic[queue.topic]
+        commit = self._member.offsets.known(queue) if self._member.clustering else None
         return PullRequest(
             queue=queue,
             offset=offset,
             max_messages=config.pull_batch_size,
             max_bytes=config.pull_batch_bytes,
             subscription=subscription,
-            version=self.subscriptions.told_version(queue.topic),
+            version=self._member.subscriptions.told_version(queue.topic),
             timeout=CALL_TIMEOUT,
             commit=commit or None,
             suspend=SUSPEND,
@@ -159,13 +160,13 @@ class Pulling:
         if result.status is PullStatus.OFFSET_ILLEGAL:
             log.warning("%s has no such offset, continues at %d", queue, result.next_offset)
             held.dropped = True
-            await self.offset_moved(queue, held, result.next_offset)
+            await self._offset_moved(queue, held, result.next_offset)
             return result.next_offset, 0.0
         if result.messages:
-            self.stats.pulled(queue.topic, seconds, len(result.messages))
+            self._member.stats.pulled(queue.topic, seconds, len(result.messages))
             held.put(result.messages)
-            self.dispatch(queue, held, result.messages)
-            return result.next_offset, self.config.pull_interval
+            self._dispatch(queue, held, result.messages)
+            return result.next_offset, self._config.pull_interval
         if not len(held):
-            self.offsets.update(queue, result.next_offset, increase_only=True)
+            self._member.offsets.update(queue, result.next_offset, increase_only=True)
         return result.next_offset, 0.0

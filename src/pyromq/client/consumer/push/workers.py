@@ -58,7 +58,7 @@ class Workers:
     """Runs jobs of one listener, at most `limit` at a time."""
 
     def __init__(self, listener: Listener, limit: int, clock: Clock, name: str) -> None:
-        self._listener = listener
+        self.listener = listener
         self._limit = limit
         self._clock = clock
         self._name = name
@@ -94,12 +94,13 @@ class Workers:
             self._retire_thread()
         self._pump()
 
-    def submit(self, job: Work) -> None:
-        """Run it when its turn comes."""
+    def submit(self, jobs: Sequence[Work]) -> None:
+        """Run them when their turn comes."""
         if self._closing:
-            job.done(None)
+            for job in jobs:
+                job.done(None)
             return
-        self._waiting.append(job)
+        self._waiting.extend(jobs)
         self._pump()
 
     async def call(
@@ -112,7 +113,7 @@ class Workers:
             if not outcome.done():
                 outcome.set_result(verdict)
 
-        self.submit(Job(messages, context, settle, lambda: not outcome.done() and begin()))
+        self.submit([Job(messages, context, settle, lambda: not outcome.done() and begin())])
         return await outcome
 
     def stop(self) -> None:
@@ -148,7 +149,7 @@ class Workers:
                 continue
             self._running += 1
             self._idle.clear()
-            if self._listener.is_async:
+            if self.listener.is_async:
                 task = self._loop.create_task(self._await(job))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -171,7 +172,7 @@ class Workers:
     async def _await(self, job: Work) -> None:
         started = self._clock.monotonic()
         try:
-            outcome, error = read_outcome(await self._listener.await_call(job.messages, job.context)), None
+            outcome, error = read_outcome(await self.listener.await_call(job.messages, job.context)), None
         except asyncio.CancelledError:
             self._end(job, None)  # closing interrupted it: neither done nor failed
             raise
@@ -194,7 +195,7 @@ class Workers:
             started = self._clock.monotonic()
             error: BaseException | None = None
             try:
-                outcome = read_outcome(self._listener.call(job.messages, job.context))
+                outcome = read_outcome(self.listener.call(job.messages, job.context))
             except BaseException as raised:  # noqa: BLE001 - SystemExit in a listener must not end the thread unseen
                 outcome, error = ConsumeOutcome.LATER, raised
             self._finished.append((job, Verdict(outcome, error, self._clock.monotonic() - started)))

@@ -11,9 +11,10 @@ import logging
 from collections.abc import Collection, Sequence
 
 from pyromq.client.clock import sleep
+from pyromq.client.consumer.config import ConsumerConfig
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.rebalance.allocation import AllocationStrategy
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.clients import ConsumerRunningInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -50,10 +51,10 @@ def last_owners(
 class LastOwners:
     """Asks for one member of a group."""
 
-    def __init__(self, instance: ClientInstance, group: str, patience: float) -> None:
-        self._instance = instance
-        self._group = group
-        self._patience = patience + MARGIN
+    def __init__(self, member: Member[ConsumerConfig]) -> None:
+        self._instance = member.instance
+        self._group = member.group
+        self._patience = member.config.handover_timeout + MARGIN
         self._asking: dict[tuple[str, str], asyncio.Task[Collection[MessageQueue]]] = {}
         self._allowed = True
 

@@ -9,12 +9,11 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol
 
-from pyromq.client.clock import Clock, sleep
-from pyromq.client.consumer.rebalance.allocation import AllocationStrategy
+from pyromq.client.clock import sleep
+from pyromq.client.consumer.config import ConsumerConfig
+from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.rebalance.lastowner import last_owners
-from pyromq.client.consumer.subscription import Subscriptions
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.enums import MessageModel, MessageRequestMode
 from pyromq.protocol.bodies.queues import QueryAssignmentRequest, QueryAssignmentResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -70,28 +69,17 @@ class PopOwner(Protocol):
 class Rebalance:
     """The rounds of one consumer."""
 
-    def __init__(
-        self,
-        instance: ClientInstance,
-        group: str,
-        model: MessageModel,
-        strategy: AllocationStrategy,
-        subscriptions: Subscriptions,
-        owner: QueueOwner,
-        *,
-        interval: float,
-        min_interval: float,
-        by_broker: PopOwner | None = None,
-    ) -> None:
-        self._instance = instance
-        self._clock: Clock = instance.clock
-        self._group = group
-        self._model = model
-        self._strategy = strategy
-        self._subscriptions = subscriptions
+    def __init__(self, member: Member[ConsumerConfig], owner: QueueOwner, *, by_broker: PopOwner | None = None) -> None:
+        config = member.config
+        self._instance = member.instance
+        self._clock = member.clock
+        self._group = member.group
+        self._model = config.model
+        self._strategy = config.allocation
+        self._subscriptions = member.subscriptions
         self._owner = owner
-        self._interval = interval
-        self._min_interval = min_interval
+        self._interval = config.rebalance_interval
+        self._min_interval = config.rebalance_min_interval
         self._by_broker = by_broker
         self._wake = asyncio.Event()
         self._told = asyncio.Event()

@@ -61,7 +61,7 @@ def test_silent_connections_are_bounded_cost_little_and_end(tmp_path: Path, coun
             client(auth=True) as peer,
         ):
             assert server.broker is not None
-            broker = server.broker.server
+            broker = server.broker.core.ports.server
             await is_well(server, peer)
             async with swarm(server.broker_address, count + 50):
                 await served(server.broker_address, peer, 50)
@@ -84,7 +84,7 @@ def test_unfinished_frames_of_strangers_have_a_bound_in_all(tmp_path: Path) -> N
     async def scenario() -> None:
         async with target(tmp_path, auth=True) as server, client(auth=True) as peer:
             assert server.broker is not None
-            stats = server.broker.server.stats
+            stats = server.broker.core.ports.server.stats
             writers = []
             piece = struct.pack(">II", 15 << 20, 100) + b"x" * (4 << 20)
             for _ in range(12):
@@ -110,7 +110,7 @@ def test_a_peer_that_does_not_read_is_cut_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with target(tmp_path, auth=True) as server, client(auth=True) as peer:
             assert server.broker is not None
-            stats = server.broker.server.stats
+            stats = server.broker.core.ports.server.stats
             ask = request(RequestCode.GET_ALL_TOPIC_CONFIG, {}, auth=True) * 200
             _, writer = await dial(server.broker_address)
             writer.transport.pause_reading()  # type: ignore[attr-defined]  # a socket transport
@@ -141,9 +141,9 @@ def test_guessing_secrets_is_slowed_down_and_costs_others_nothing(tmp_path: Path
                 codes.append((await guesser.call(server.broker_address, call, TIMEOUT)).code)
                 await guesser.close()
             assert set(codes) == {ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_BUSY}
-            assert server.broker.gate is not None
-            assert server.broker.gate.guard is not None
-            assert server.broker.gate.guard.stats.limited > 0
+            assert server.broker.core.gate is not None
+            assert server.broker.core.gate.guard is not None
+            assert server.broker.core.gate.guard.stats.limited > 0
             await is_well(server, peer)
 
     run(scenario())
@@ -161,7 +161,7 @@ def test_rates_of_an_address(tmp_path: Path) -> None:
                 _, writer = await dial(server.broker_address)
                 writer.close()
             assert server.broker is not None
-            stats = server.broker.server.stats
+            stats = server.broker.core.ports.server.stats
             await until_cut(lambda: stats.connections_refused_rate > 0)
 
     run(scenario())

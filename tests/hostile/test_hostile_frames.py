@@ -71,7 +71,7 @@ def test_mutated_and_random_frames(tmp_path: Path, seed: int, auth: bool) -> Non
                 # After a good request, half of the time: the connection is a known one then.
                 await throw(address, *([good] if chance.random() < 0.5 else []), bad)
             await is_well(server, peer)
-            await nobody_left(server.broker.server, 1)
+            await nobody_left(server.broker.core.ports.server, 1)
 
     run(scenario())
 
@@ -197,9 +197,9 @@ def test_fields_given_twice_are_checked_as_they_are_used(tmp_path: Path) -> None
                         text = json.dumps(fields | {"b": first, "Signature": signature})[:-1]
                         smuggled = f"{text},{spelled}{json.dumps(second)}}}"
                         await throw(server.broker_address, json_frame(RequestCode.SEND_MESSAGE_V2, smuggled, b"x"))
-            while server.broker.topics.get("mine") is None:  # noqa: ASYNC110 - one was proper, and nobody awaited it
+            while server.broker.core.topics.get("mine") is None:  # noqa: ASYNC110 - one was proper, and nobody awaited it
                 await asyncio.sleep(0.01)
-            assert server.broker.topics.get("secret") is None
+            assert server.broker.core.topics.get("secret") is None
             await is_well(server, peer)
 
     run(scenario())
@@ -248,7 +248,7 @@ def test_nothing_grows_under_a_stream_of_bad_requests(tmp_path: Path) -> None:
                 await abuse(400)
             finally:
                 logging.disable(logging.NOTSET)
-            await nobody_left(server.broker.server, 1)
+            await nobody_left(server.broker.core.ports.server, 1)
             assert objects() - before < 2_000, "something is kept for each bad request"
             await is_well(server, peer)
 

@@ -30,9 +30,9 @@ BAD = [
 
 def ports(server: Standalone) -> list[str]:
     assert server.broker is not None
-    assert server.broker.replicas.address is not None
+    assert server.broker.core.ports.replicas.address is not None
     assert server.http_address is not None
-    return [str(server.broker.replicas.address), server.http_address]
+    return [str(server.broker.core.ports.replicas.address), server.http_address]
 
 
 @pytest.mark.parametrize("tls", ["", "permissive", "enforcing"])
@@ -55,7 +55,7 @@ def test_bytes_that_nobody_expects(tmp_path: Path, tls: str) -> None:
                     assert b"root:" not in answer
             assert server.broker is not None
             assert server.broker.store.max_physical_offset == 0
-            assert not server.broker.replicas.followers()
+            assert not server.broker.core.ports.replicas.followers()
         finally:
             await server.stop()
 

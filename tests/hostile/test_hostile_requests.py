@@ -19,7 +19,9 @@ import pytest
 from pyromq.auth.rules import ALL, Decision, Entry, PolicyType, Resource
 from pyromq.auth.users.access import Credentials, User, UserType
 from pyromq.auth.users.store import AccessStore
+from pyromq.broker.consume.locks import QueueLocks
 from pyromq.broker.standalone import Standalone
+from pyromq.broker.transaction.part import TransactionPart
 from pyromq.protocol.bodies.queues import LockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -74,34 +76,34 @@ class Target:
         """Everything that is not the attacker's."""
         broker, name_server = self.server.broker, self.server.name_server
         assert broker is not None
-        topics = {topic.topic_name: topic.encode() for topic in broker.topics if not _own(topic.topic_name)}
-        directory = broker.gate.directory if broker.gate is not None else None
+        topics = {topic.topic_name: topic.encode() for topic in broker.core.topics if not _own(topic.topic_name)}
+        directory = broker.core.gate.directory if broker.core.gate is not None else None
         assert directory is not None
         return {
             "topics": topics,
-            "groups": {group.group_name: group.encode() for group in broker.groups if not _own(group.group_name)},
+            "groups": {group.group_name: group.encode() for group in broker.core.groups if not _own(group.group_name)},
             "offsets": {
-                (topic, group): broker.offsets.queues(group, topic)
-                for topic, group in broker.offsets.pairs()
+                (topic, group): broker.core.offsets.queues(group, topic)
+                for topic, group in broker.core.offsets.pairs()
                 if not _own(topic) and not _own(group) and not is_system_group(group)
             },
             "messages": {
                 (topic, queue): broker.store.max_offset(topic, queue) for topic in topics for queue in range(8)
             },
-            "consumers": {each.name: each.client_ids for each in broker.consumers if not _own(each.name)},
+            "consumers": {each.name: each.client_ids for each in broker.core.consumers if not _own(each.name)},
             "producers": {
                 name: [each.client_id for each in members]
-                for name, members in broker.producers.items()
+                for name, members in broker.core.producers.items()
                 if not _own(name)
             },
             "locks": {
                 (name, queue): lock.owner
-                for name, held in broker.locks._groups.items()
+                for name, held in broker.part(QueueLocks)._groups.items()
                 for queue, lock in held.items()
                 if not _own(name)
             },
-            "transactions": broker.transactions.open_by_topic()[VICTIM.topic],
-            "forbidden": {name: dict(each) for name, each in broker.groups._forbidden.items() if not _own(name)},
+            "transactions": broker.part(TransactionPart).transactions.open_by_topic()[VICTIM.topic],
+            "forbidden": {name: dict(each) for name, each in broker.core.groups._forbidden.items() if not _own(name)},
             "settings": broker.config.public(),
             "name server": name_server.config.public(),
             "users": dict(directory.access.users),
@@ -186,7 +188,7 @@ async def _settle_in(target: Target) -> None:
     assert broker is not None
     while (await target.victim.call(target.server.namesrv_address, route, TIMEOUT)).code != ResponseCode.SUCCESS:
         pass
-    assert broker.transactions.open_by_topic()[VICTIM.topic] == 1
+    assert broker.part(TransactionPart).transactions.open_by_topic()[VICTIM.topic] == 1
 
 
 def _client(credentials: Credentials | None) -> Client:
@@ -236,7 +238,7 @@ def test_who_may_nothing_changes_nothing(tmp_path: Path, who: str) -> None:
             broker = found.server.broker
             assert broker is not None
             attacker = _client(USERS.get(who))
-            end, topics, groups = broker.store.max_physical_offset, len(broker.topics), len(broker.groups)
+            end, topics, groups = broker.store.max_physical_offset, len(broker.core.topics), len(broker.core.groups)
             await attack(found, attacker, VICTIM)
             grown = memory()
             answers = await attack(found, attacker, OWN)
@@ -245,7 +247,11 @@ def test_who_may_nothing_changes_nothing(tmp_path: Path, who: str) -> None:
             assert not served
             if who == "nobody":
                 assert {answer.code for _, answer in answers} <= set(REFUSED)
-            assert (broker.store.max_physical_offset, len(broker.topics), len(broker.groups)) == (end, topics, groups)
+            assert (broker.store.max_physical_offset, len(broker.core.topics), len(broker.core.groups)) == (
+                end,
+                topics,
+                groups,
+            )
             await attacker.close()
 
     run(scenario())

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.consume.assignment import RequestModes
 from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.filter.filterdata import FilterTable
 from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.requestmodes import RequestModes
 from pyromq.broker.tables.topics import Topics
 from pyromq.configfile import backup_of, read_config, write_config
 from pyromq.errors import PyroMQError

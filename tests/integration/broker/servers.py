@@ -170,7 +170,7 @@ async def routed(broker: Broker, *topics: str) -> None:
     for topic in topics:
         request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoByTopicHeader(topic=topic))
         while True:
-            answer = await broker.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
+            answer = await broker.core.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 break
             await asyncio.sleep(0.001)

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.heartbeats import Heartbeats
 from pyromq.broker.config import BrokerConfig
 from pyromq.protocol.bodies.clients import (
     ConsumeDirectlyResult,
@@ -111,7 +112,7 @@ async def test_every_member_hears_of_every_change(tmp_path: Path) -> None:
         await second.__aexit__(None, None, None)
         await hears(peer)
         assert await members(peer) == ["c1"]
-        await broker.groups.put(SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=False))
+        await broker.core.groups.put(SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=False))
         await third.heartbeat("c3", consumer=consumer_of("g", "orders"))
         broadcasting = ConsumerData(group_name="b", message_model=MessageModel.BROADCASTING)
         await peer.heartbeat("c1", consumer=broadcasting)
@@ -131,14 +132,14 @@ async def test_silent_clients_are_dropped(tmp_path: Path) -> None:
         await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
         await peer.received.get()
         clock.now += 60_000
-        broker.heartbeats.drop_silent()
+        broker.part(Heartbeats).drop_silent()
         assert len(await members(peer)) == 2, "not yet"
         clock.now += 1
-        broker.heartbeats.drop_silent()
+        broker.part(Heartbeats).drop_silent()
         await peer.received.get()
         assert await members(peer) == ["c1"]
-        assert broker.producers.get("p") is None
-        await until(lambda: len(broker.server.connections) == 1)
+        assert broker.core.producers.get("p") is None
+        await until(lambda: len(broker.core.ports.server.connections) == 1)
     await broker.stop()
 
 
@@ -148,7 +149,7 @@ async def test_heartbeats_of_the_second_kind(tmp_path: Path) -> None:
         assert await subscription_changed(peer, fingerprint=7, without_sub=True), "an unknown fingerprint: send it all"
         assert not await subscription_changed(peer, fingerprint=7)
         assert not await subscription_changed(peer, fingerprint=7, without_sub=True)
-        live = broker.consumers.get("g")
+        live = broker.core.consumers.get("g")
         assert live is not None
         assert set(live.subscriptions) == {"orders"}, "a heartbeat without subscriptions leaves them alone"
         assert await subscription_changed(peer, fingerprint=8)
@@ -165,7 +166,7 @@ async def test_hostile_heartbeats(tmp_path: Path) -> None:
             assert await members(peer, group) == []
             answer = await peer.heartbeat("c1", producer=group)
             assert answer.code != ResponseCode.SUCCESS
-        assert len(broker.consumers) == len(broker.producers) == 0
+        assert len(broker.core.consumers) == len(broker.core.producers) == 0
 
 
 async def test_running_info_is_asked_of_the_client(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from pyromq.broker.admin.metrics import BrokerMetrics
+from pyromq.broker.consume.laggards import Laggards
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.route import TopicRouteData
@@ -90,7 +91,7 @@ async def test_the_disk_ratio_is_that_of_df(tmp_path: Path, monkeypatch: pytest.
     async with standalone(tmp_path, http_port="0") as (broker, peer):
         info = await runtime(peer)
         assert (info["commitLogDiskRatio"], info["consumeQueueDiskRatio"]) == ("0.5", "0.5")
-        page = BrokerMetrics(broker).page().decode()
+        page = BrokerMetrics(broker.core, broker.parts).page().decode()
         (line,) = re.findall(r"^pyromq_disk_used_ratio\{.*$", page, re.MULTILINE)
         assert line.endswith(" 0.5")
 
@@ -167,7 +168,7 @@ async def test_a_broker_that_takes_no_writes_says_so_to_the_name_servers(tmp_pat
 
         async def permission() -> int:
             request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
-            answer = await broker.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
+            answer = await broker.core.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
             return TopicRouteData.decode(answer.body).queue_datas[0].perm
 
         assert await permission() == 6
@@ -223,7 +224,7 @@ async def test_cleaning_leaves_what_is_in_use(tmp_path: Path, code: int) -> None
         assert (await peer.call(code)).code == ResponseCode.SUCCESS, "an empty store"
         await peer.stored("orders", b"kept")
         await peer.stored("forgotten")
-        await broker.topics.delete("forgotten")
+        await broker.core.topics.delete("forgotten")
         assert (await peer.call(code)).code == ResponseCode.SUCCESS
         assert [message.body for message in await peer.messages("orders")] == [b"kept"]
         gone = code == RequestCode.CLEAN_UNUSED_TOPIC
@@ -277,12 +278,12 @@ async def test_a_group_far_behind_is_stopped_when_asked_for(tmp_path: Path) -> N
         for _ in range(20):
             await peer.stored("orders", b"x" * 100)
         for group, offset in (("slow", 0), ("quick", 19), ("done", 20)):
-            await broker.groups.put(SubscriptionGroupConfig(group_name=group))
-            broker.offsets.commit(group, "orders", 0, offset)
-        await broker.laggards.stop_them()
+            await broker.core.groups.put(SubscriptionGroupConfig(group_name=group))
+            broker.core.offsets.commit(group, "orders", 0, offset)
+        await broker.part(Laggards).stop_them()
         assert (await peer.pull("orders", group="slow")).code == ResponseCode.SUCCESS, "off by default"
         broker.config.disable_consume_if_consumer_read_slowly = True
-        await broker.laggards.stop_them()
+        await broker.part(Laggards).stop_them()
         assert (await peer.pull("orders", group="slow")).code == ResponseCode.NO_PERMISSION
         assert (await peer.pull("orders", group="quick")).code == ResponseCode.SUCCESS
         assert (await peer.pull("orders", group="done")).code == ResponseCode.SUCCESS

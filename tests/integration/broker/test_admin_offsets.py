@@ -80,7 +80,7 @@ async def test_all_offsets_for_a_slave(tmp_path: Path) -> None:
         answer = await peer.call(RequestCode.GET_ALL_CONSUMER_OFFSET)
         table = ConsumerOffsetTable.decode(answer.body)
         assert table.offset_table == {"orders@g": {0: 1}}
-        assert table.data_version == broker.offsets.version
+        assert table.data_version == broker.core.offsets.version
 
 
 @pytest.mark.parametrize(
@@ -176,17 +176,17 @@ async def test_offsets_are_cloned(tmp_path: Path) -> None:
         async def clone(target: str, topic: str | None, *, offline: bool) -> set[str]:
             header = CloneGroupOffsetHeader(src_group="from", dest_group=target, topic=topic, offline=offline)
             assert (await peer.call(RequestCode.CLONE_GROUP_OFFSET, header)).code == ResponseCode.SUCCESS
-            return broker.offsets.topics_of(target)
+            return broker.core.offsets.topics_of(target)
 
         assert await clone("one", "orders", offline=True) == {"orders"}
         assert await clone("all", None, offline=True) == {"orders", "bills"}
-        assert broker.offsets.get("all", "bills", 0) == 1
+        assert broker.core.offsets.get("all", "bills", 0) == 1
         await peer.heartbeat("c1", consumer=consumer_of("from", "orders"))
         assert await clone("live", None, offline=False) == {"orders"}
         header = CloneGroupOffsetHeader(src_group="from", dest_group="../x", offline=True)
         answer = await peer.call(RequestCode.CLONE_GROUP_OFFSET, header)
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-        assert broker.offsets.topics_of("../x") == set()
+        assert broker.core.offsets.topics_of("../x") == set()
 
 
 async def test_time_spans(tmp_path: Path) -> None:
@@ -235,6 +235,6 @@ async def test_commits_that_cannot_be(tmp_path: Path) -> None:
         ]
         for answer, code in cases:
             assert answer.code == code, answer.remark
-        assert broker.offsets.topics_of("g") == set()
+        assert broker.core.offsets.topics_of("g") == set()
         assert (await commit(peer, "g", 1, number=9)).code == ResponseCode.SUCCESS, "queues may have been taken away"
         assert (await commit(peer, "g", 0, number=9)).code == ResponseCode.SUCCESS, "offsets may move back"

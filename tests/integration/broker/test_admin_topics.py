@@ -53,26 +53,26 @@ async def test_create_change_read_and_delete(tmp_path: Path) -> None:
         answer = await peer.call(RequestCode.GET_TOPIC_CONFIG, GetTopicConfigHeader(topic="orders"))
         config = TopicConfig.decode(answer.body)
         assert (config.read_queue_nums, config.write_queue_nums, config.perm, config.order) == (3, 2, 6, True)
-        version = broker.topics.version
+        version = broker.core.topics.version
         assert (await create(peer, "orders", read_queue_nums=3, write_queue_nums=2, order=True)).code == 0
-        assert broker.topics.version == version, "the same configuration again is no change"
+        assert broker.core.topics.version == version, "the same configuration again is no change"
         assert (await create(peer, "orders", perm=4)).code == 0
-        assert broker.topics.version != version
+        assert broker.core.topics.version != version
         await peer.stored("orders")
         await peer.pull("orders", group="g")
-        broker.offsets.commit("g", "orders", 0, 1)
+        broker.core.offsets.commit("g", "orders", 0, 1)
         await create(peer, "%RETRY%g_orders", read_queue_nums=1, write_queue_nums=1)
         assert (
             await peer.call(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerHeader(topic="orders"))
         ).code == 0
-        assert "orders" not in broker.topics
-        assert "%RETRY%g_orders" not in broker.topics
-        assert broker.offsets.get("g", "orders", 0) is None
+        assert "orders" not in broker.core.topics
+        assert "%RETRY%g_orders" not in broker.core.topics
+        assert broker.core.offsets.get("g", "orders", 0) is None
         assert (
             await peer.call(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerHeader(topic="orders"))
         ).code == 0
     async with standalone(tmp_path) as (broker, _):
-        assert "orders" not in broker.topics
+        assert "orders" not in broker.core.topics
 
 
 async def test_a_deleted_topic_starts_afresh(tmp_path: Path) -> None:
@@ -102,17 +102,17 @@ async def test_bad_topic_settings_are_refused(tmp_path: Path, changes: dict[str,
         answer = await create(peer, "orders", **changes)
         assert answer.code == code, answer.remark
         assert answer.remark
-        assert "orders" not in broker.topics
+        assert "orders" not in broker.core.topics
 
 
 async def test_system_topics_are_neither_changed_nor_deleted(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         for topic in ("TBW102", "DefaultCluster", "broker-a", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"):
-            before = broker.topics.get(topic)
+            before = broker.core.topics.get(topic)
             assert (await create(peer, topic)).code == ResponseCode.INVALID_PARAMETER
             answer = await peer.call(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerHeader(topic=topic))
             assert answer.code == ResponseCode.INVALID_PARAMETER
-            assert broker.topics.get(topic) == before
+            assert broker.core.topics.get(topic) == before
 
 
 async def test_hostile_names_reach_no_path(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ async def test_hostile_names_reach_no_path(tmp_path: Path) -> None:
             listed = TopicConfigList(topic_config_list=[TopicConfig(topic_name="fine"), TopicConfig(topic_name=name)])
             answer = await peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=listed.encode())
             assert answer.code == ResponseCode.INVALID_PARAMETER, name
-            assert "fine" not in broker.topics, "a list is taken whole or not at all"
+            assert "fine" not in broker.core.topics, "a list is taken whole or not at all"
             assert (await peer.send(name)).code == ResponseCode.INVALID_PARAMETER, name
             assert (await peer.pull(name)).code == ResponseCode.TOPIC_NOT_EXIST, name
             stats = await peer.call(RequestCode.GET_TOPIC_STATS_INFO, GetTopicStatsInfoHeader(topic=name))
@@ -138,23 +138,23 @@ async def test_hostile_names_reach_no_path(tmp_path: Path) -> None:
 async def test_attributes_are_added_and_removed(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await create(peer, "orders", attributes="+message.type=FIFO")
-        orders = broker.topics.get("orders")
+        orders = broker.core.topics.get("orders")
         assert orders is not None
         assert orders.attributes == {"message.type": "FIFO"}
         assert (await create(peer, "orders", attributes="-message.type")).code == ResponseCode.SUCCESS
-        orders = broker.topics.get("orders")
+        orders = broker.core.topics.get("orders")
         assert orders is not None
         assert orders.attributes == {}
         removal = TopicConfig(topic_name="orders", attributes={"+message.type": "DELAY"})
         body = TopicConfigList(topic_config_list=[removal]).encode()
         assert (await peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)).code == ResponseCode.SUCCESS
-        orders = broker.topics.get("orders")
+        orders = broker.core.topics.get("orders")
         assert orders is not None
         assert orders.attributes == {"message.type": "DELAY"}
         removal = TopicConfig(topic_name="orders", attributes={"-message.type": ""})
         body = TopicConfigList(topic_config_list=[removal]).encode()
         assert (await peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)).code == ResponseCode.SUCCESS
-        orders = broker.topics.get("orders")
+        orders = broker.core.topics.get("orders")
         assert orders is not None
         assert orders.attributes == {}
 
@@ -163,12 +163,12 @@ async def test_many_topics_at_once_and_all_of_them(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         wanted = [TopicConfig(topic_name=f"t{n}", read_queue_nums=1, write_queue_nums=1) for n in range(50)]
         body = TopicConfigList(topic_config_list=wanted).encode()
-        counter = broker.topics.version.counter
+        counter = broker.core.topics.version.counter
         assert (await peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body)).code == ResponseCode.SUCCESS
-        assert broker.topics.version.counter == counter + 1
+        assert broker.core.topics.version.counter == counter + 1
         await routed(broker, *(f"t{n}" for n in range(50)))
         everything = TopicConfigTable.decode((await peer.call(RequestCode.GET_ALL_TOPIC_CONFIG)).body)
-        assert everything.topic_config_table.keys() == {topic.topic_name for topic in broker.topics}
+        assert everything.topic_config_table.keys() == {topic.topic_name for topic in broker.core.topics}
         seen: list[str] = []
         while True:
             header = GetAllTopicConfigHeader(topic_seq=len(seen), max_topic_num=20)
@@ -196,7 +196,7 @@ async def test_statistics_and_consumers_of_a_topic(tmp_path: Path) -> None:
         assert first.last_update_timestamp > 0
         assert table[MessageQueue("orders", "broker-a", 1)].max_offset == 0
         await peer.heartbeat("c1", consumer=consumer_of("live", "orders"))
-        broker.offsets.commit("gone", "orders", 0, 1)
+        broker.core.offsets.commit("gone", "orders", 0, 1)
         who = await peer.call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoHeader(topic="orders"))
         assert GroupList.decode(who.body).group_list == ["gone", "live"]
         nobody = await peer.call(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, QueryTopicConsumeByWhoHeader(topic="none"))

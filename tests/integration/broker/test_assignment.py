@@ -16,6 +16,7 @@ from pyromq.protocol.bodies.queues import (
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
+from pyromq.protocol.headers.admin import DeleteTopicInBrokerHeader
 from tests.integration.broker.servers import Peer, consumer_of, routed, standalone
 
 
@@ -33,10 +34,10 @@ async def cluster(path: Path) -> AsyncIterator[tuple[Broker, Peer]]:
         await second.start()
         try:
             for broker in (first, second):
-                await broker.topics.put(TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=2))
+                await broker.core.topics.put(TopicConfig(topic_name="orders", read_queue_nums=2, write_queue_nums=2))
                 await routed(broker, "orders")
             # Both brokers announce it on their own; the route is whole once the second one is in it too.
-            await second.topics.put(TopicConfig(topic_name="later", read_queue_nums=1, write_queue_nums=1))
+            await second.core.topics.put(TopicConfig(topic_name="later", read_queue_nums=1, write_queue_nums=1))
             await routed(second, "later")
             yield first, peer
         finally:
@@ -120,5 +121,5 @@ async def test_modes_are_kept_listed_and_refused(tmp_path: Path) -> None:
         answer = await peer.call(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
         table = MessageRequestModeTable.decode(answer.body).message_request_mode_map
         assert table["orders"]["g"].pop_share_queue_num == 2
-        await broker.delete_topics({"orders"})
-        assert broker.request_modes.table().message_request_mode_map == {}
+        await peer.call(RequestCode.DELETE_TOPIC_IN_BROKER, DeleteTopicInBrokerHeader(topic="orders"))
+        assert broker.core.tables.modes.table().message_request_mode_map == {}

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.consume.pull import Puller
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.message import MessageQueue
@@ -44,7 +45,7 @@ async def test_a_held_pull_is_answered_in_time_when_the_clock_is_set_back(
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
         held = asyncio.create_task(peer.pull("orders", 1, hold=1_000))
-        while not len(broker.park):  # noqa: ASYNC110 - nobody tells
+        while not len(broker.part(Puller).park):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.001)
         step_clock(monkeypatch, -HOUR)
         assert (await held).code == ResponseCode.PULL_NOT_FOUND

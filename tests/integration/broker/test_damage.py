@@ -9,6 +9,7 @@ import pytest
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
 from pyromq.broker.transaction.halfmessages import HALF
+from pyromq.broker.transaction.part import TransactionPart
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
@@ -76,7 +77,7 @@ async def test_damage_is_shown_to_operators(tmp_path: Path, caplog: pytest.LogCa
         info = KVTable.decode((await peer.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         assert info["storeDamagedRecords"] == "1"
         assert info["storeDamagedPlaces"].endswith("@orders/0/2")
-        assert "pyromq_store_damaged_records{" in BrokerMetrics(broker).page().decode()
+        assert "pyromq_store_damaged_records{" in BrokerMetrics(broker.core, broker.parts).page().decode()
         assert "message 2 of queue 0 of orders" in caplog.text
 
 
@@ -147,7 +148,9 @@ async def test_a_broker_starts_with_a_damaged_half_message(tmp_path: Path, at: i
         assert broker.store.max_offset(HALF, 0) == 3
     rot(tmp_path, b"half 1", at, value)
     async with standalone(tmp_path) as (broker, peer):
-        assert sum(broker.transactions.open_by_topic().values()) == (3 if (at, value) == BODY else 2)
+        assert sum(broker.part(TransactionPart).transactions.open_by_topic().values()) == (
+            3 if (at, value) == BODY else 2
+        )
         await peer.stored("orders", b"more")
 
 

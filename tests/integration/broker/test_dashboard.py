@@ -34,7 +34,7 @@ def expressions(dashboard: Any) -> list[str]:
 async def test_every_metric_on_the_dashboard_exists(tmp_path: Path) -> None:
     dashboard = json.loads(DASHBOARD.read_text())
     async with standalone(tmp_path) as (broker, _):
-        known = names(list(BrokerMetrics(broker).collect()))
+        known = names(list(BrokerMetrics(broker.core, broker.parts).collect()))
     registry = CollectorRegistry()
     ClientMetrics(registry)
     known |= names(list(registry.collect()))

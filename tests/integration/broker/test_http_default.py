@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.admin import http
+from pyromq.broker import httpserver as http
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.remoting.errors import ConnectError

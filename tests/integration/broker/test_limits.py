@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from pyromq.broker.admin.http import MAX_CONNECTIONS
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consume.locks import QueueLocks
+from pyromq.broker.consume.pull import Puller
+from pyromq.broker.httpserver import MAX_CONNECTIONS
 from pyromq.protocol import bounds
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
@@ -69,7 +71,7 @@ async def test_connections(tmp_path: Path, limit: str) -> None:
             assert await met(broker, limit) > before
             for peer in (first, second):
                 await peer.stored("orders")
-        await until(lambda: not broker.server.connections)
+        await until(lambda: not broker.core.ports.server.connections)
         assert not await refused(broker.address)
 
 
@@ -99,7 +101,7 @@ async def test_parked_pulls(tmp_path: Path) -> None:
         await peer.stored("orders")
         async with Peer(broker.address) as other:
             waiting = [asyncio.create_task(other.pull("orders", 1, hold=FOREVER)) for _ in range(2)]
-            await until(lambda: len(broker.park) == 2)
+            await until(lambda: len(broker.part(Puller).park) == 2)
             answer = await peer.pull("orders", 1, hold=FOREVER)
             assert answer.code == ResponseCode.SYSTEM_BUSY
             assert "maxParkedPulls" in str(answer.remark)
@@ -107,10 +109,10 @@ async def test_parked_pulls(tmp_path: Path) -> None:
             assert (await peer.pull("orders", 0, hold=FOREVER)).code == ResponseCode.SUCCESS
             assert await met(broker, "parked_pulls") == 1
             assert "pyromq_parked_pulls{" in await page(broker)
-        await until(lambda: len(broker.park) == 0)
+        await until(lambda: len(broker.part(Puller).park) == 0)
         assert [type(each) for each in await asyncio.gather(*waiting, return_exceptions=True)] != [Command] * 2
         mine = asyncio.create_task(peer.pull("orders", 1, hold=FOREVER))
-        await until(lambda: len(broker.park) == 1)
+        await until(lambda: len(broker.part(Puller).park) == 1)
         async with Peer(broker.address) as other:
             await other.stored("orders")
         assert (await mine).code == ResponseCode.SUCCESS
@@ -118,7 +120,7 @@ async def test_parked_pulls(tmp_path: Path) -> None:
 
 async def test_topics_and_groups(tmp_path: Path) -> None:
     async with standalone(tmp_path, http_port="0", max_topics="16", max_groups="16") as (broker, peer):
-        room = 16 - len(broker.topics)
+        room = 16 - len(broker.core.topics)
         for number in range(room):
             await peer.stored(f"t{number}")
         header = UpdateAndCreateTopicHeader(
@@ -134,7 +136,7 @@ async def test_topics_and_groups(tmp_path: Path) -> None:
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert "maxTopics is 16" in str(answer.remark)
         await peer.stored("t0")
-        for number in range(16 - len(broker.groups)):
+        for number in range(16 - len(broker.core.groups)):
             assert (await peer.pull("t0", group=f"g{number}")).code == ResponseCode.SUCCESS
         config = SubscriptionGroupConfig(group_name="more").encode()
         for answer in (
@@ -144,7 +146,7 @@ async def test_topics_and_groups(tmp_path: Path) -> None:
         ):
             assert answer.code == ResponseCode.SYSTEM_ERROR
             assert "maxGroups is 16" in str(answer.remark)
-        assert broker.producers.get("p"), "one group that is refused does not cost the client the others"
+        assert broker.core.producers.get("p"), "one group that is refused does not cost the client the others"
         for number in range(15):
             assert (await peer.heartbeat("c1", producer=f"p{number}")).code == ResponseCode.SUCCESS
         answer = await peer.heartbeat("c1", producer="more")
@@ -173,7 +175,7 @@ async def test_messages_that_wait_for_the_disk(tmp_path: Path) -> None:
 
 async def test_queue_locks(tmp_path: Path) -> None:
     async with standalone(tmp_path, http_port="0", broker_name="broker-a") as (broker, peer):
-        broker.locks._capacity = 2
+        broker.part(QueueLocks)._capacity = 2
         await peer.stored("orders")
         await peer.heartbeat("c1", consumer=consumer_of("g", "orders"))
 
@@ -205,9 +207,9 @@ async def test_only_queues_that_are_here_are_locked(tmp_path: Path) -> None:
         elsewhere = [MessageQueue("nothing", "broker-a", 0), MessageQueue("orders", "broker-b", 0)]
         outside = [MessageQueue("orders", "broker-a", number) for number in (-1, 2, 2**31 - 1)]
         assert await lock("g", *elsewhere, *outside) == []
-        assert len(broker.locks) == 0
+        assert len(broker.part(QueueLocks)) == 0
         assert await lock("g", *elsewhere, *here, *outside) == here
-        assert len(broker.locks) == 2
+        assert len(broker.part(QueueLocks)) == 2
 
 
 async def test_a_lock_request_is_bounded(tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ async def test_a_lock_request_is_bounded(tmp_path: Path) -> None:
             answer = await peer.call(code, body=body.encode())
             assert answer.code == ResponseCode.INVALID_PARAMETER
             assert "16385 entries, more than 16384" in str(answer.remark)
-        assert len(broker.locks) == 0
+        assert len(broker.part(QueueLocks)) == 0
 
 
 async def test_a_heartbeat_with_a_client_id_beyond_its_bound_enters_nothing(tmp_path: Path) -> None:
@@ -228,7 +230,7 @@ async def test_a_heartbeat_with_a_client_id_beyond_its_bound_enters_nothing(tmp_
         assert answer.code == ResponseCode.INVALID_PARAMETER, answer.remark
         answer = await peer.heartbeat("c" * 1_025, consumer=consumer_of("g"), producer="p")
         assert (answer.code, "bound on client ids" in str(answer.remark)) == (ResponseCode.INVALID_PARAMETER, True)
-        assert (len(broker.producers), len(broker.consumers), "g" in broker.groups) == (0, 0, False)
+        assert (len(broker.core.producers), len(broker.core.consumers), "g" in broker.core.groups) == (0, 0, False)
         assert (await peer.heartbeat("c" * 1_024, producer="p")).code == ResponseCode.SUCCESS
 
 
@@ -298,7 +300,7 @@ async def test_the_metrics_have_the_names_and_labels_of_apache(tmp_path: Path) -
             await peer.stored("orders")
         await peer.heartbeat("c1", consumer=consumer_of("g", "orders"), producer="p")
         await peer.pull("orders", group="g", count=3)
-        broker.offsets.commit("g", "orders", 0, 1)
+        broker.core.offsets.commit("g", "orders", 0, 1)
         text = await page(broker)
         assert "Content-Type: text/plain" in text
         samples = {

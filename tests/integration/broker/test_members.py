@@ -28,7 +28,7 @@ async def test_members_are_told_when_a_topic_they_wait_for_has_a_route(tmp_path:
         assert await told(peer) == "g"
         assert peer.received.empty()
         request = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoByTopicHeader(topic="later"))
-        answer = await broker.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
+        answer = await broker.core.client.call(broker.config.namesrv_addr[0], request, TIMEOUT)
         assert answer.code == ResponseCode.SUCCESS
 
 

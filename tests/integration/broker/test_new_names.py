@@ -78,11 +78,11 @@ async def test_a_heartbeat_with_many_new_groups_holds_up_nobody(
         await other.stored("known")
         assert (await other.pull("known", group="known")).code == ResponseCode.SUCCESS
         assert not heartbeat.done()
-        assert "group-0" not in broker.groups, "seen before it is on disk"
+        assert "group-0" not in broker.core.groups, "seen before it is on disk"
         disk.go.set()
         assert (await heartbeat).code == ResponseCode.SUCCESS
-        assert len(broker.consumers) == 2_000
-        assert sum(names.is_retry_topic(topic.topic_name) for topic in broker.topics) == 2_000
+        assert len(broker.core.consumers) == 2_000
+        assert sum(names.is_retry_topic(topic.topic_name) for topic in broker.core.topics) == 2_000
         assert disk.saved.count("subscriptionGroup.json") + disk.saved.count("topics.json") < 100, "not one for each"
         assert disk.on_the_loop == 0
 
@@ -103,7 +103,7 @@ async def test_everybody_who_sends_to_a_new_topic_waits_for_one_creation(
         assert len(bodies) == 10
         assert disk.saved.count("topics.json") == 1
         assert disk.on_the_loop == 0
-        assert broker.topics.get("orders") is not None
+        assert broker.core.topics.get("orders") is not None
 
 
 async def test_what_was_sent_in_order_to_a_new_topic_stays_in_order(
@@ -150,18 +150,18 @@ async def test_one_disk_error_costs_nothing_that_was_acknowledged(
 
         disk.refuses = True
         assert set(await attempts()) == {ResponseCode.SYSTEM_ERROR}
-        assert {"made", "puller", "member", "sender-back"}.isdisjoint(each.group_name for each in broker.groups)
-        assert {"made", "sent"}.isdisjoint(each.topic_name for each in broker.topics)
-        page = BrokerMetrics(broker).page().decode()
+        assert {"made", "puller", "member", "sender-back"}.isdisjoint(each.group_name for each in broker.core.groups)
+        assert {"made", "sent"}.isdisjoint(each.topic_name for each in broker.core.topics)
+        page = BrokerMetrics(broker.core, broker.parts).page().decode()
         assert re.search(r'pyromq_table_saves_total\{.*result="failed",table="topics"\} [1-9]', page)
         disk.refuses = False
         assert set(await attempts()) == {ResponseCode.SUCCESS}
-        topics = {each.topic_name for each in broker.topics}
-        groups = {each.group_name for each in broker.groups}
+        topics = {each.topic_name for each in broker.core.topics}
+        groups = {each.group_name for each in broker.core.groups}
     assert {"made", "sent", "%RETRY%member", "%RETRY%sender-back"} <= topics
     async with standalone(tmp_path) as (broker, _):
-        assert {each.topic_name for each in broker.topics} == topics
-        assert {each.group_name for each in broker.groups} == groups
+        assert {each.topic_name for each in broker.core.topics} == topics
+        assert {each.group_name for each in broker.core.groups} == groups
 
 
 async def test_topics_and_groups_outlive_a_kill(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ async def test_a_large_heartbeat_is_taken_in_slices_with_all_its_faults(tmp_path
         answer = await peer.call(RequestCode.HEART_BEAT, body=data.encode())
         assert answer.code != ResponseCode.SUCCESS
         assert "no/name" in (answer.remark or "")
-        assert (len(broker.consumers), len(broker.producers)) == (200, 149), "one bad group costs no other"
+        assert (len(broker.core.consumers), len(broker.core.producers)) == (200, 149), "one bad group costs no other"
         data.producer_data_set = []
         assert (await peer.call(RequestCode.HEART_BEAT, body=data.encode())).code == ResponseCode.SUCCESS
 
@@ -207,11 +207,11 @@ async def test_whoever_left_while_its_group_was_saved_is_no_member(
             task = asyncio.create_task(other.call(RequestCode.HEART_BEAT, body=crowd(groups)))
             await until(lambda: bool(disk.saved))
             task.cancel()
-        await until(lambda: broker.server.stats.connections == 1)
+        await until(lambda: broker.core.ports.server.stats.connections == 1)
         disk.go.set()
-        await until(lambda: broker.server.stats.requests_in_flight == 0)
-        assert "group-0" in broker.groups
-        assert len(broker.consumers) == 0
+        await until(lambda: broker.core.ports.server.stats.requests_in_flight == 0)
+        assert "group-0" in broker.core.groups
+        assert len(broker.core.consumers) == 0
 
 
 async def test_new_names_of_one_address_are_bounded(tmp_path: Path) -> None:

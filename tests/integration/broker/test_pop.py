@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from pyromq.broker.pop.part import PopPart
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
 from pyromq.protocol.bodies.tables import KVTable
@@ -38,19 +39,19 @@ async def test_pop_and_acknowledge(tmp_path: Path) -> None:
         assert bodies(popped) == [b"a", b"b", b"c"]
         assert await pop(peer) == []
         await acked(peer, *popped)
-        await until(lambda: broker.offsets.get("g", "orders", 0) == 3)
+        await until(lambda: broker.core.offsets.get("g", "orders", 0) == 3)
         await sent(peer, "d")
         assert bodies(await pop_until(peer, 1)) == [b"d"]
-        revive = broker.pop.revive_topic
+        revive = broker.part(PopPart).revive_topic
         queue = popped[0].handle.revive_queue
         await until(lambda: broker.store.max_offset(revive, queue) == 4)
-        await until(lambda: broker.offsets.get("CID_RMQ_SYS_REVIVE_GROUP", revive, queue) == 3)
-        assert "%RETRY%g_orders" not in broker.topics, "nothing had to come back"
+        await until(lambda: broker.core.offsets.get("CID_RMQ_SYS_REVIVE_GROUP", revive, queue) == 3)
+        assert "%RETRY%g_orders" not in broker.core.topics, "nothing had to come back"
 
 
 async def test_unacknowledged_messages_come_back_and_end_as_dead_letters(tmp_path: Path) -> None:
     async with standalone(tmp_path, **QUICK) as (broker, peer):
-        await broker.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=1))
+        await broker.core.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=1))
         await sent(peer, "a", "b", TAGS="t", KEYS="k")
         first, second = await pop(peer, invisible=1_000)
         await acked(peer, second)
@@ -112,12 +113,12 @@ async def test_ordered_pops(tmp_path: Path) -> None:
         first, second = await pop(peer, order=True, count=2, attempt="1")
         assert await pop(peer, order=True) == []
         waiting = asyncio.create_task(pop_until(peer, 1, order=True))
-        await until(lambda: len(broker.pop.park) == 1)
+        await until(lambda: len(broker.part(PopPart).park) == 1)
         await acked(peer, first, second)
         assert bodies(await waiting) == [b"c"]
     async with standalone(tmp_path) as (broker, peer):
         assert await pop(peer, order=True) == [], "still blocked after a restart"
-        assert broker.offsets.get("g", "orders", 0) == 2
+        assert broker.core.offsets.get("g", "orders", 0) == 2
 
 
 async def test_held_pops_and_questions(tmp_path: Path) -> None:
@@ -130,7 +131,7 @@ async def test_held_pops_and_questions(tmp_path: Path) -> None:
         )
         asked = asyncio.create_task(other.call(RequestCode.NOTIFICATION, question))
         waiting = asyncio.create_task(pop_command(peer, hold=HOLD))
-        await until(lambda: len(broker.pop.park) == len(broker.pop.questions) == 1)
+        await until(lambda: len(broker.part(PopPart).park) == len(broker.part(PopPart).questions) == 1)
         info = PollingInfoHeader(consumer_group="g", topic="orders", queue_id=-1)
         answer = await other.call(RequestCode.POLLING_INFO, info)
         assert answer.header(PollingInfoResponseHeader).polling_num == 1
@@ -148,8 +149,8 @@ async def test_a_stop_answers_those_who_wait(tmp_path: Path) -> None:
         await sent(peer, "a")
         await acked(peer, *await pop(peer))
         waiting = asyncio.create_task(pop_command(peer, hold=HOLD))
-        await until(lambda: len(broker.pop.park) == 1)
-        broker.pop.stop()
+        await until(lambda: len(broker.part(PopPart).park) == 1)
+        await broker.part(PopPart).stop()
         assert (await waiting).code == ResponseCode.POLLING_TIMEOUT
 
 
@@ -169,7 +170,7 @@ async def test_a_restart_in_order_repeats_nothing(tmp_path: Path) -> None:
 
 async def test_many_consumers_share_a_topic(tmp_path: Path) -> None:
     async with standalone(tmp_path, flush_disk_type="ASYNC_FLUSH") as (broker, peer), Peer(peer.address) as other:
-        await broker.topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
+        await broker.core.topics.put(TopicConfig(topic_name="orders", read_queue_nums=4, write_queue_nums=4))
         expected = {str(number).encode() for number in range(200)}
         got: list[bytes] = []
 
@@ -189,12 +190,12 @@ async def test_many_consumers_share_a_topic(tmp_path: Path) -> None:
         assert len(got) == 200, "each message went to one of them"
         table = KVTable.decode((await peer.call(RequestCode.GET_BROKER_RUNTIME_INFO)).body).table
         assert table["popHeld"] == "0"
-        await until(lambda: all(broker.offsets.get("g", "orders", queue) == 50 for queue in range(4)))
+        await until(lambda: all(broker.core.offsets.get("g", "orders", queue) == 50 for queue in range(4)))
 
 
 async def test_refused_acknowledgements(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await sent(peer, "a")
         (popped,) = await pop(peer)
-        await broker.topics.delete("orders")
+        await broker.core.topics.delete("orders")
         assert (await ack(peer, popped)).code == ResponseCode.TOPIC_NOT_EXIST

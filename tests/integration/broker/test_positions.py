@@ -6,6 +6,8 @@ import pytest
 
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
+from pyromq.broker.delay.part import TimerPart
+from pyromq.broker.pop.part import PopPart
 from pyromq.protocol import names
 from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -30,17 +32,17 @@ async def position(peer: Peer, owner: str = "g", topic: str = TOPIC) -> int:
 
 def run_ahead(broker: Broker) -> None:
     """What a broker saved whose machine then lost the end of its log."""
-    offsets = broker.offsets
+    offsets = broker.core.offsets
     offsets.commit("g", TOPIC, 0, 50)
     offsets.commit("in time", TOPIC, 0, 7)
     offsets.commit("g", "never stored", 0, 3)
     for topic in (names.TRANS_HALF_TOPIC, names.TRANS_OP_HALF_TOPIC):
         offsets.commit(names.TRANSACTION_GROUP, topic, 0, 9)
-    offsets.commit(names.REVIVE_GROUP, broker.pop.revive_topic, 0, 9)
-    broker.ordered_batches.popped(TOPIC, "g", 0, [18, 19, 20], 1, 1)
-    broker.ordered_batches.popped(TOPIC, "in time", 0, [7, 8], 1, 1)
-    broker.delay_offsets.move(2, 9)
-    broker.timer.queue.offset = 9
+    offsets.commit(names.REVIVE_GROUP, broker.part(PopPart).revive_topic, 0, 9)
+    broker.core.tables.batches.popped(TOPIC, "g", 0, [18, 19, 20], 1, 1)
+    broker.core.tables.batches.popped(TOPIC, "in time", 0, [7, 8], 1, 1)
+    broker.core.tables.delays.move(2, 9)
+    broker.part(TimerPart).timer.queue.offset = 9
 
 
 async def test_what_is_stored_after_a_crash_is_delivered_although_positions_were_ahead(
@@ -54,18 +56,20 @@ async def test_what_is_stored_after_a_crash_is_delivered_although_positions_were
     async with running(broker_of(tmp_path, "", 0, "ASYNC_MASTER", **settings)) as (broker, peer):
         assert await position(peer) == 20
         assert await position(peer, "in time") == 7
-        assert broker.offsets.get("g", "never stored", 0) == 0
-        assert broker.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 0
-        assert broker.offsets.get(names.REVIVE_GROUP, broker.pop.revive_topic, 0) == -1, (
+        assert broker.core.offsets.get("g", "never stored", 0) == 0
+        assert broker.core.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 0
+        assert broker.core.offsets.get(names.REVIVE_GROUP, broker.part(PopPart).revive_topic, 0) == -1, (
             "the last one that was dealt with"
         )
         assert (
             f"the group g in queue 0 of {TOPIC} was at 50, which this log does not have: set back to 20" in caplog.text
         )
-        assert broker.ordered_batches.blocked_until(TOPIC, "g", 0) is None
-        assert {key for key, queues in broker.ordered_batches.table().table.items() if queues} == {f"{TOPIC}@in time"}
-        assert b"pyromq_positions_set_back_total{" in BrokerMetrics(broker).page()
-        assert set(broker.positions.set_back) == {"group", "delay", "ordered pop", "timer"}
+        assert broker.core.tables.batches.blocked_until(TOPIC, "g", 0) is None
+        assert {key for key, queues in broker.core.tables.batches.table().table.items() if queues} == {
+            f"{TOPIC}@in time"
+        }
+        assert b"pyromq_positions_set_back_total{" in BrokerMetrics(broker.core, broker.parts).page()
+        assert set(broker.core.positions.set_back) == {"group", "delay", "ordered pop", "timer"}
         await peer.stored(TOPIC, b"delayed", DELAY="2")
         await peer.stored(TOPIC, b"timed", TIMER_DELAY_MS="300")
         for _ in range(25):
@@ -85,8 +89,8 @@ async def test_a_slave_that_is_made_a_master_while_it_is_behind_skips_nothing(tm
             for number in range(20):
                 await peer.stored(TOPIC, b"%d" % number)
             await caught_up(master, slave)
-            await until(lambda: TOPIC in slave.topics)
-            slave.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))  # of 50 the log has 20
+            await until(lambda: TOPIC in slave.core.topics)
+            slave.core.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))  # of 50 the log has 20
         async with running(broker_of(tmp_path / "slave1", namesrv, 0, "ASYNC_MASTER")) as (_, peer):
             assert await position(peer) == 20
 
@@ -97,11 +101,11 @@ async def test_a_slave_that_begins_to_act_serves_what_it_has(tmp_path: Path) -> 
         async with Peer(master.address) as peer:
             await peer.stored(TOPIC, b"1")
             await caught_up(master, slave)
-            await until(lambda: TOPIC in slave.topics)
+            await until(lambda: TOPIC in slave.core.topics)
         await brokers.stop(master)
-        slave.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))
-        await until(lambda: slave.acts_as_master)
-        assert slave.offsets.get("g", TOPIC, 0) == 1
+        slave.core.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))
+        await until(lambda: slave.core.role.acting)
+        assert slave.core.offsets.get("g", TOPIC, 0) == 1
 
 
 async def test_a_consumer_that_outlived_the_loss_cannot_commit_beyond_the_log(tmp_path: Path) -> None:
@@ -114,4 +118,4 @@ async def test_a_consumer_that_outlived_the_loss_cannot_commit_beyond_the_log(tm
         header.commit_offset = 5
         assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
         assert await position(peer) == 5
-        assert broker.offsets.get("g", TOPIC, 0) == 5
+        assert broker.core.offsets.get("g", TOPIC, 0) == 5

@@ -3,6 +3,7 @@
 import asyncio
 from pathlib import Path
 
+from pyromq.broker.consume.pull import Puller
 from pyromq.protocol.bodies.clients import ConsumerData, SubscriptionData
 from pyromq.protocol.bodies.enums import MessageModel
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
@@ -69,13 +70,13 @@ async def test_a_pull_waits_for_an_arrival_that_matches(tmp_path: Path) -> None:
                 offset = answer.header(PullMessageResponseHeader).next_begin_offset
 
         waiting = asyncio.create_task(wanted())
-        await until(lambda: len(broker.park) == 1)
+        await until(lambda: len(broker.part(Puller).park) == 1)
         await peer.stored("orders", b"not this", TAGS="b")
         assert not waiting.done()
         await peer.stored("orders", b"this", TAGS="a")
         answer = await waiting
         assert [message.body for message in decode_records(answer.body)] == [b"this"]
-        assert len(broker.park) == 0
+        assert len(broker.part(Puller).park) == 0
 
 
 async def test_a_pull_is_answered_when_its_time_is_over(tmp_path: Path) -> None:
@@ -90,7 +91,7 @@ async def test_parked_pulls_are_answered_when_the_broker_stops(tmp_path: Path) -
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
         waiting = asyncio.create_task(peer.pull("orders", 1, hold=FOREVER))
-        await until(lambda: len(broker.park) == 1)
+        await until(lambda: len(broker.part(Puller).park) == 1)
         await broker.stop()
         assert (await waiting).code == ResponseCode.PULL_NOT_FOUND
 
@@ -99,7 +100,7 @@ async def test_one_arrival_wakes_a_thousand_parked_pulls(tmp_path: Path) -> None
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
         waiting = [asyncio.create_task(peer.pull("orders", 1, hold=FOREVER)) for _ in range(1_000)]
-        await until(lambda: len(broker.park) == 1_000)
+        await until(lambda: len(broker.part(Puller).park) == 1_000)
         await peer.stored("orders", b"wake up")
         answers = await asyncio.gather(*waiting)
         assert {answer.code for answer in answers} == {ResponseCode.SUCCESS}
@@ -108,8 +109,8 @@ async def test_one_arrival_wakes_a_thousand_parked_pulls(tmp_path: Path) -> None
 async def test_permissions_and_existence_are_checked_in_order(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
-        await broker.topics.put(TopicConfig(topic_name="write-only", perm=2))
-        await broker.groups.put(SubscriptionGroupConfig(group_name="stopped", consume_enable=False))
+        await broker.core.topics.put(TopicConfig(topic_name="write-only", perm=2))
+        await broker.core.groups.put(SubscriptionGroupConfig(group_name="stopped", consume_enable=False))
         cases = [
             (await peer.pull("orders", group="a/b"), ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, None),
             (await peer.pull("orders", group="stopped"), ResponseCode.NO_PERMISSION, "2"),
@@ -134,7 +135,7 @@ async def test_a_heartbeat_subscription_is_used_without_an_inline_one(tmp_path: 
         assert newer.code == ResponseCode.SUBSCRIPTION_NOT_LATEST
         await peer.stored("others")
         assert (await peer.pull("others", tags=None)).code == ResponseCode.SUBSCRIPTION_NOT_EXIST
-        await broker.groups.forbid("g", "orders", readable=False)
+        await broker.core.groups.forbid("g", "orders", readable=False)
         assert (await peer.pull("orders", tags=None)).ext["forbiddenType"] == "5"
 
 
@@ -142,7 +143,7 @@ async def test_a_group_that_may_not_broadcast_is_refused(tmp_path: Path) -> None
     # C-04
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders")
-        await broker.groups.put(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=False))
+        await broker.core.groups.put(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=False))
         consumer = ConsumerData(
             group_name="g",
             message_model=MessageModel.BROADCASTING,

@@ -81,11 +81,11 @@ async def test_bounds_hold_as_they_are_now(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         for number in range(16):
             await peer.stored(f"topic-{number}")
-        await change(peer, f"maxTopics={len(broker.topics)}\nmaxMessageSize=100\n")
+        await change(peer, f"maxTopics={len(broker.core.topics)}\nmaxMessageSize=100\n")
         refused = await peer.send("one-too-many", b"x")
         assert "maxTopics" in (refused.remark or "")
         assert (await peer.send("topic-0", b"x" * 101)).code == ResponseCode.MESSAGE_ILLEGAL
-        await change(peer, f"maxTopics={len(broker.topics) + 1}\nmaxMessageSize=200\n")
+        await change(peer, f"maxTopics={len(broker.core.topics) + 1}\nmaxMessageSize=200\n")
         await peer.stored("one-too-many", b"x" * 101)
 
 

@@ -11,7 +11,9 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consume.pull import Puller
 from pyromq.broker.replication.master import BLOCKS_PER_TURN, WRITE_BUFFER
+from pyromq.broker.replication.part import Master
 from pyromq.broker.replication.slave import MasterLog
 from pyromq.broker.replication.wire import BLOCK_HEAD
 from pyromq.namesrv.config import NamesrvConfig
@@ -87,7 +89,7 @@ async def caught_up(master: Broker, slave: Broker) -> None:
 
 async def in_sync(master: Broker, count: int = 1) -> None:
     end = master.store.max_physical_offset
-    await until(lambda: sum(follower.ack >= end for follower in master.replicas.followers()) >= count)
+    await until(lambda: sum(follower.ack >= end for follower in master.core.ports.replicas.followers()) >= count)
 
 
 async def ha_status(peer: Peer) -> HARuntimeInfo:
@@ -119,7 +121,7 @@ async def test_a_slave_catches_up_and_follows(tmp_path: Path, flush: str) -> Non
             assert len(slave.store.commit_log.files) == len(master.store.commit_log.files) > 3
             await peer.stored("orders", b"live")
             await caught_up(master, slave)
-            await until(lambda: "orders" in slave.topics)
+            await until(lambda: "orders" in slave.core.topics)
             found = [m.body for offset in range(41) for m in (await reader.messages("orders", offset, count=1))]
             assert found[-1] == b"live"
             assert [body.rstrip(b"x") for body in found[:-1]] == [b"%d" % number for number in range(40)]
@@ -140,13 +142,13 @@ async def test_a_slave_goes_on_where_it_was(tmp_path: Path) -> None:
         await peer.stored("orders", b"1")
         async with slave_of(tmp_path, namesrv) as (slave, _):
             await caught_up(master, slave)
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
         await peer.stored("orders", b"2")
         async with slave_of(tmp_path, namesrv) as (slave, _):
             await caught_up(master, slave)
             assert slave.store.max_offset("orders", 0) == 2
             # a broken connection, not a stop
-            session = slave.link._session if slave.link is not None else None
+            session = slave.part(Master).link._session if slave.part(Master).link is not None else None
             assert session is not None
             session.close("broken by the test")
             await peer.stored("orders", b"3")
@@ -162,7 +164,7 @@ async def test_a_slave_that_hears_that_it_fell_behind_connects_anew(tmp_path: Pa
     ):
         await peer.stored("orders", b"1")
         await caught_up(master, slave)
-        link = slave.link
+        link = slave.part(Master).link
         assert link is not None
         end = slave.store.max_physical_offset
         link.look(MasterLog(end, end))
@@ -197,16 +199,18 @@ async def test_the_statuses_of_a_sync_master(tmp_path: Path) -> None:
             await in_sync(master)
             assert (await peer.send("orders")).code == ResponseCode.SUCCESS
             assert slave.store.max_offset("orders", 0) == 3
-        await until(lambda: not master.replicas.followers())
-        assert master.replicas.address is not None
+        await until(lambda: not master.core.ports.replicas.followers())
+        assert master.core.ports.replicas.address is not None
         # a slave that is near, but takes nothing
-        reader, writer = await asyncio.open_connection(master.replicas.address.host, master.replicas.address.port)
+        reader, writer = await asyncio.open_connection(
+            master.core.ports.replicas.address.host, master.core.ports.replicas.address.port
+        )
         writer.write(master.store.max_physical_offset.to_bytes(8, "big"))
-        await until(lambda: len(master.replicas.followers()) == 1)
+        await until(lambda: len(master.core.ports.replicas.followers()) == 1)
         answer = await peer.send("orders")
         assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
         writer.close()
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
         assert (await peer.send("orders")).code == ResponseCode.SLAVE_NOT_AVAILABLE
         assert master.store.max_offset("orders", 0) == 5, "all of them are stored"
         del reader
@@ -241,12 +245,12 @@ async def test_copies_on_several_slaves_and_with_fewer_of_them(tmp_path: Path) -
             await in_sync(master, 2)
             assert (await peer.send("orders")).code == ResponseCode.SUCCESS
             assert first.store.max_offset("orders", 0) == second.store.max_offset("orders", 0) == 2
-        await until(lambda: len(master.replicas.followers()) == 1)
+        await until(lambda: len(master.core.ports.replicas.followers()) == 1)
         master.config.enable_auto_in_sync_replicas = True
         assert (await peer.send("orders")).code == ResponseCode.SUCCESS, "it may do with one"
         assert first.store.max_offset("orders", 0) == 3
         await first.stop()
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
         assert (await peer.send("orders")).code == ResponseCode.SLAVE_NOT_AVAILABLE, "but not with none"
 
 
@@ -257,18 +261,18 @@ async def test_a_slave_that_does_not_read_is_waited_for_and_not_buffered_for(tmp
     ):
         for _ in range(160):  # more than all buffers on the way can take
             await peer.stored("orders", b"x" * 200_000)
-        assert master.replicas.address is not None
+        assert master.core.ports.replicas.address is not None
         with socket.socket() as slave:
             slave.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            slave.connect(tuple(master.replicas.address))
+            slave.connect(tuple(master.core.ports.replicas.address))
             slave.sendall(bytes(8))
-            await until(lambda: len(master.replicas.followers()) == 1)
-            (follower,) = master.replicas.followers()
+            await until(lambda: len(master.core.ports.replicas.followers()) == 1)
+            (follower,) = master.core.ports.replicas.followers()
             await until(lambda: follower.transferred > WRITE_BUFFER)
             for _ in range(100):
                 await peer.stored("orders", b"x")  # others are served meanwhile
             assert follower.transferred < 24 << 20, "of more than 30 MB"
-            (session,) = master.replicas._sessions
+            (session,) = master.core.ports.replicas._sessions
             assert session._transport is not None
             assert session._transport.get_write_buffer_size() < WRITE_BUFFER + BLOCKS_PER_TURN * (32 << 10)
 
@@ -281,21 +285,21 @@ async def test_a_slave_refuses_sends_and_serves_reads_when_the_master_is_gone(tm
         async with master_of(tmp_path, namesrv) as (master, peer):
             await peer.stored("orders", b"1")
             await caught_up(master, slave)
-            await until(lambda: "orders" in slave.topics)
+            await until(lambda: "orders" in slave.core.topics)
             assert (await reader.send("orders")).code == ResponseCode.SYSTEM_BUSY
             # While the master is there, consumers are sent to it.
             answer = await reader.pull("orders", 1, hold=20_000)
             assert answer.code == ResponseCode.PULL_RETRY_IMMEDIATELY
             assert answer.header(PullMessageResponseHeader).suggest_which_broker_id == 0
-        link = slave.link
+        link = slave.part(Master).link
         assert link is not None
         await until(lambda: not link.connected)
         assert [message.body for message in await reader.messages("orders")] == [b"1"]
         held = asyncio.create_task(reader.pull("orders", 1, hold=20_000))
-        await until(lambda: len(slave.park) == 1)
+        await until(lambda: len(slave.part(Puller).park) == 1)
         # What is not here may be at the master: neither a new offset nor an invitation to ask again at once.
         elsewhere = asyncio.create_task(reader.pull("orders", 50, hold=20_000))
-        await until(lambda: len(slave.park) == 2)
+        await until(lambda: len(slave.part(Puller).park) == 2)
         elsewhere.cancel()
         async with master_of(tmp_path, namesrv) as (master, peer):
             await peer.stored("orders", b"2")
@@ -314,19 +318,19 @@ async def test_tables_come_over(tmp_path: Path) -> None:
         await peer.stored("orders", b"later", DELAY="1")
         header = UpdateConsumerOffsetHeader(consumer_group="g", topic="orders", queue_id=0, commit_offset=1)
         assert (await peer.call(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == ResponseCode.SUCCESS
-        master.groups.require("g")
-        await master.request_modes.put(SetMessageRequestMode(topic="orders", consumer_group="g"))
+        master.core.groups.require("g")
+        await master.core.tables.modes.put(SetMessageRequestMode(topic="orders", consumer_group="g"))
         await until(lambda: master.store.max_offset("orders", 0) == 2)
         async with slave_of(tmp_path, namesrv) as (slave, _):
-            await until(lambda: slave.delay_offsets.get(1) == 1)
-            await until(lambda: "orders" in slave.topics and "g" in slave.groups)
-            assert slave.offsets.get("g", "orders", 0) == 1
-            assert slave.request_modes.table() == master.request_modes.table()
-            assert slave.topics.version == master.topics.version
+            await until(lambda: slave.core.tables.delays.get(1) == 1)
+            await until(lambda: "orders" in slave.core.topics and "g" in slave.core.groups)
+            assert slave.core.offsets.get("g", "orders", 0) == 1
+            assert slave.core.tables.modes.table() == master.core.tables.modes.table()
+            assert slave.core.topics.version == master.core.topics.version
             await caught_up(master, slave)
             assert slave.store.max_offset("orders", 0) == 2, "a slave delivers nothing itself"
             await peer.stored("bills", b"1")
-            await until(lambda: "bills" in slave.topics)
+            await until(lambda: "bills" in slave.core.topics)
 
 
 async def test_a_topic_is_known_that_came_while_the_first_tables_were_copied(tmp_path: Path) -> None:
@@ -338,13 +342,13 @@ async def test_a_topic_is_known_that_came_while_the_first_tables_were_copied(tmp
             answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
             return await answer
 
-        master._handlers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = never
+        master.core.ports.handlers[RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG] = never
         async with slave_of(tmp_path, namesrv) as (slave, _):
             await asked.wait()  # topics are copied, the rest is not
             await peer.stored("orders", b"1")
             await caught_up(master, slave)
-            slave.client.disconnect(master.address, "the master is lost")
-            await until(lambda: "orders" in slave.topics)
+            slave.core.client.disconnect(master.address, "the master is lost")
+            await until(lambda: "orders" in slave.core.topics)
 
 
 async def test_a_slave_that_was_away_too_long_starts_over(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -376,7 +380,7 @@ async def test_a_slave_of_another_master_changes_nothing(tmp_path: Path) -> None
             await peer.stored("orders", b"yours")
             await peer.stored("orders", b"and more")
             async with slave_of(tmp_path, namesrv) as (slave, reader):
-                link = slave.link
+                link = slave.part(Master).link
                 assert link is not None
                 await until(lambda: "Nothing is changed" in str(link.runtime()["haTrouble"]))
                 assert slave.store.max_physical_offset == end
@@ -388,13 +392,13 @@ async def test_looking_at_the_port_costs_nothing(tmp_path: Path) -> None:
         name_server(tmp_path) as namesrv,
         master_of(tmp_path, namesrv, ha_housekeeping_interval="200") as (master, peer),
     ):
-        address = master.replicas.address
+        address = master.core.ports.replicas.address
         assert address is not None
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(b"GET")
         assert await reader.read() == b"", "a silent connection is closed"
         writer.close()
-        assert not master.replicas.followers()
+        assert not master.core.ports.replicas.followers()
         status = await ha_status(peer)
         assert status.ha_connection_info == []
         info = await peer.call(RequestCode.EXCHANGE_BROKER_HA_INFO, ExchangeBrokerHaInfoHeader())
@@ -404,11 +408,11 @@ async def test_looking_at_the_port_costs_nothing(tmp_path: Path) -> None:
 async def test_a_slave_that_lies_is_disconnected(tmp_path: Path) -> None:
     async with name_server(tmp_path) as namesrv, master_of(tmp_path, namesrv, "SYNC_MASTER") as (master, peer):
         await peer.send("orders")
-        address = master.replicas.address
+        address = master.core.ports.replicas.address
         assert address is not None
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(master.store.max_physical_offset.to_bytes(8, "big"))
-        await until(lambda: len(master.replicas.followers()) == 1)
+        await until(lambda: len(master.core.ports.replicas.followers()) == 1)
         writer.write((1 << 40).to_bytes(8, "big"))
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
@@ -425,8 +429,8 @@ async def test_the_port_for_slaves_can_be_chosen(tmp_path: Path) -> None:
     ):
         await peer.stored("orders")
         await caught_up(master, slave)
-        assert slave.link is not None
-        assert slave.link.address == f"127.0.0.1:{port}"
+        assert slave.part(Master).link is not None
+        assert slave.part(Master).link.address == f"127.0.0.1:{port}"
 
 
 class FakeMaster:
@@ -482,7 +486,7 @@ class BadLine(FakeMaster):
 async def test_a_damaged_record_is_not_written(tmp_path: Path) -> None:
     sound, master = stored_record(0), BadLine()
     async with master as address, slave_of(tmp_path, "", ha_master_address=address) as (slave, _):
-        link = slave.link
+        link = slave.part(Master).link
         assert link is not None
         await until(lambda: "damaged" in str(link.runtime()["haTrouble"]))
         assert slave.store.max_physical_offset in (0, len(sound))
@@ -503,7 +507,7 @@ async def test_a_slave_reports_and_gives_up_a_master_that_is_silent(tmp_path: Pa
             ha_housekeeping_interval="1000",
         ) as (slave, _),
     ):
-        link = slave.link
+        link = slave.part(Master).link
         assert link is not None
         await until(lambda: master.reports.count(len(sound)) >= 3)
         assert master.reports[0] == 0

@@ -11,7 +11,12 @@ import pytest
 
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.members import Members
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.delay.part import TimerPart
+from pyromq.broker.pop.part import PopPart
+from pyromq.broker.replication.part import StandIn
+from pyromq.broker.transaction.part import TransactionPart
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
@@ -92,7 +97,9 @@ async def caught_up(master: Broker, slave: Broker) -> None:
 
 async def known(slave: Broker, *topics: str) -> None:
     """Wait until the slave has the topics and groups of its master, and knows how far that was with its work."""
-    await until(lambda: slave.timer.knows_its_place and all(topic in slave.topics for topic in topics))
+    await until(
+        lambda: slave.part(TimerPart).timer.knows_its_place and all(topic in slave.core.topics for topic in topics)
+    )
 
 
 async def committed(peer: Peer, topic: str, group: str = "g") -> int:
@@ -121,10 +128,10 @@ async def test_consumers_go_on_at_the_slave_and_the_master_takes_over_their_offs
             await commit(peer, "orders", 3)
             await caught_up(master, slave)
             await known(slave, "orders")
-            assert not slave.acts_as_master
+            assert not slave.core.role.acting
             assert (await reader.pull("orders")).code == ResponseCode.SYSTEM_BUSY, "while there is a master"
             await brokers.stop(master)
-            await until(lambda: slave.acts_as_master)
+            await until(lambda: slave.core.role.acting)
             shown = await route(namesrv, "orders")
             assert shown.broker_datas[0].broker_addrs[0] == slave.address, "it is shown as the master"
             assert shown.queue_datas[0].perm == 4, "and takes no messages"
@@ -133,9 +140,9 @@ async def test_consumers_go_on_at_the_slave_and_the_master_takes_over_their_offs
             assert [message.body for message in found] == [b"%d" % number for number in range(3, 10)]
             await commit(reader, "orders", 8)
         master = await brokers.start("broker-a")
-        assert master.offsets.get("g", "orders", 0) == 8, "before it serves anybody"
+        assert master.core.offsets.get("g", "orders", 0) == 8, "before it serves anybody"
         async with Peer(master.address) as peer, Peer(brokers.namesrv) as namesrv:
-            await until(lambda: not slave.acts_as_master)
+            await until(lambda: not slave.core.role.acting)
             shown = await route(namesrv, "orders")
             assert shown.broker_datas[0].broker_addrs == {0: master.address, 1: slave.address}
             assert shown.queue_datas[0].perm == 6
@@ -155,12 +162,12 @@ async def test_a_commit_that_comes_late_to_the_slave_reaches_the_master(tmp_path
             await known(slave, "orders")
             # Its route is out of date: it takes the slave for its master.
             await commit(late, "orders", 4)
-            await until(lambda: master.offsets.get("g", "orders", 0) == 4)
-            assert slave.offsets.get("g", "orders", 0) == 4
+            await until(lambda: master.core.offsets.get("g", "orders", 0) == 4)
+            assert slave.core.offsets.get("g", "orders", 0) == 4
             await commit(peer, "orders", 5)
             await commit(late, "orders", 2)
-            await until(lambda: not slave.offsets.unshared)
-            await until(lambda: slave.offsets.get("g", "orders", 0) == 5)
+            await until(lambda: not slave.core.offsets.unshared)
+            await until(lambda: slave.core.offsets.get("g", "orders", 0) == 5)
             assert await committed(peer, "orders") == 5, "what is further on stays"
 
 
@@ -173,10 +180,10 @@ async def test_the_master_takes_no_offset_beyond_its_own_log(tmp_path: Path) -> 
             await caught_up(master, slave)
             await known(slave, "orders")
             await brokers.stop(master)
-            await until(lambda: slave.acts_as_master)
+            await until(lambda: slave.core.role.acting)
             await commit(reader, "orders", 1_000)
         master = await brokers.start("broker-a")
-        assert master.offsets.get("g", "orders", 0) == 1
+        assert master.core.offsets.get("g", "orders", 0) == 1
 
 
 async def test_a_slave_that_does_not_answer_does_not_keep_the_master_away(
@@ -212,27 +219,29 @@ async def test_delayed_and_timed_messages_go_to_another_master(tmp_path: Path) -
             due = master.clock() + 10_000
             await peer.stored("orders", b"delayed", DELAY="2")
             await peer.stored("orders", b"timed", TIMER_DELIVER_MS=str(due))
-            await until(lambda: master.timer.queue.offset == 1)
+            await until(lambda: master.part(TimerPart).timer.queue.offset == 1)
             await caught_up(master, slave)
             await known(slave, "orders")
             # The timer's state has come over: the master has saved it, and this slave has entered the same.
-            await until(lambda: slave.timer.queue.offset == 1)
+            await until(lambda: slave.part(TimerPart).timer.queue.offset == 1)
             await brokers.stop(master)
-            assert slave.acting is not None
-            await until(lambda: slave.acting is not None and slave.acting.working)
-            await until(lambda: slave.escape.sent >= 2)
+            assert slave.part(StandIn).acting is not None
+            await until(lambda: slave.part(StandIn).acting is not None and slave.part(StandIn).acting.working)
+            await until(lambda: slave.part(StandIn).escape.sent >= 2)
             bodies = {
                 bytes(message.body) for queue in range(8) for message in await second.messages("orders", queue=queue)
             }
             assert bodies == {b"there", b"delayed", b"timed"}
             assert other.clock() >= due - 1_000
-        await until(lambda: slave.delay_offsets.get(2) == 1 and slave.timer.read_time > due - 1_000)
-        await slave.timer.save()
+        await until(
+            lambda: slave.core.tables.delays.get(2) == 1 and slave.part(TimerPart).timer.read_time > due - 1_000
+        )
+        await slave.part(TimerPart).timer.save()
         master = await brokers.start("broker-a")
-        await until(lambda: master.timer.read_time > due)
-        assert master.delay_offsets.get(2) == 1
+        await until(lambda: master.part(TimerPart).timer.read_time > due)
+        assert master.core.tables.delays.get(2) == 1
         assert sum(master.store.max_offset("orders", queue) for queue in range(8)) == 1, "nothing is delivered twice"
-        await until(lambda: slave.way_out() is None)
+        await until(lambda: not slave.core.role.working)
 
 
 async def test_a_retry_goes_to_another_master(tmp_path: Path) -> None:
@@ -242,7 +251,7 @@ async def test_a_retry_goes_to_another_master(tmp_path: Path) -> None:
         other = await brokers.start("broker-b")
         async with Peer(master.address) as peer, Peer(slave.address) as reader:
             await peer.stored("orders", b"hard")
-            await master.groups.put(SubscriptionGroupConfig(group_name="g"))
+            await master.core.groups.put(SubscriptionGroupConfig(group_name="g"))
             await caught_up(master, slave)
             await known(slave, "orders")
             (message,) = await peer.messages("orders")
@@ -250,7 +259,7 @@ async def test_a_retry_goes_to_another_master(tmp_path: Path) -> None:
             answer = await reader.call(RequestCode.CONSUMER_SEND_MSG_BACK, header)
             assert answer.code == ResponseCode.SYSTEM_ERROR, "not while there is a master"
             await brokers.stop(master)
-            await until(lambda: slave.way_out() is not None)
+            await until(lambda: slave.core.role.working)
             answer = await reader.call(RequestCode.CONSUMER_SEND_MSG_BACK, header)
             assert answer.code == ResponseCode.SUCCESS, answer.remark
             await until(lambda: other.store.max_offset("%RETRY%g", 0) == 1)
@@ -289,9 +298,9 @@ async def test_a_half_message_goes_to_another_master_which_asks_its_producer(tmp
             assert (await producer.call(RequestCode.END_TRANSACTION, end)).code == ResponseCode.SUCCESS
             bodies = {bytes(m.body) for queue in range(8) for m in await producer.messages("orders", queue=queue)}
             assert bodies == {b"there", b"open"}
-        await until(lambda: slave.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 1)
+        await until(lambda: slave.core.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 1)
         master = await brokers.start("broker-a", transaction_time_out="1000")
-        assert not master.transactions.open_by_topic(), "the other master has it now"
+        assert not master.part(TransactionPart).transactions.open_by_topic(), "the other master has it now"
 
 
 async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_master(tmp_path: Path) -> None:
@@ -305,18 +314,18 @@ async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_m
             popped = [(await pop(peer, "orders", "g", invisible=12_000, count=1))[0] for _ in range(3)]
             assert [each.body for each in popped] == [b"done", b"dropped", b"done late"]
             await acked(peer, popped[0])
-            await until(lambda: master.timer.queue.offset == 4)
+            await until(lambda: master.part(TimerPart).timer.queue.offset == 4)
             await caught_up(master, slave)
             await known(slave, "orders")
-            await until(lambda: slave.timer.queue.offset == 4 and "g" in slave.groups)
+            await until(lambda: slave.part(TimerPart).timer.queue.offset == 4 and "g" in slave.core.groups)
             await brokers.stop(master)
         async with Peer(slave.address) as reader:
-            await until(lambda: slave.way_out() is not None)
+            await until(lambda: slave.core.role.working)
             await acked(reader, popped[2])
             assert (await pop_command(reader)).code == ResponseCode.SYSTEM_BUSY, "nothing new is given out"
         retry = names.pop_retry_topic("g", "orders", plus=False)
         await until(lambda: other.store.max_offset(retry, 0) >= 1)
-        await until(lambda: not slave.pop.revive.waiting)
+        await until(lambda: not slave.part(PopPart).revive.waiting)
         async with Peer(other.address) as second:
             assert [bytes(message.body) for message in await second.messages(retry)] == [b"dropped"]
 
@@ -328,9 +337,9 @@ async def test_ordered_pops_under_way_are_known_to_the_slave(tmp_path: Path) -> 
         async with Peer(master.address) as peer:
             await peer.stored("orders", b"1")
             assert await pop(peer, "orders", "g", order=True, queue=0)
-            until_then = master.ordered_batches.blocked_until("orders", "g", 0)
+            until_then = master.core.tables.batches.blocked_until("orders", "g", 0)
             assert until_then is not None
-            await until(lambda: slave.ordered_batches.blocked_until("orders", "g", 0) == until_then)
+            await until(lambda: slave.core.tables.batches.blocked_until("orders", "g", 0) == until_then)
 
 
 async def test_only_the_slave_with_the_smallest_id_acts(tmp_path: Path) -> None:
@@ -343,32 +352,32 @@ async def test_only_the_slave_with_the_smallest_id_acts(tmp_path: Path) -> None:
             await caught_up(master, first)
             await caught_up(master, second)
         await brokers.stop(master)
-        await until(lambda: first.acts_as_master)
-        assert not second.acts_as_master
+        await until(lambda: first.core.role.acting)
+        assert not second.core.role.acting
         await brokers.stop(first)
-        await until(lambda: second.acts_as_master)
+        await until(lambda: second.core.role.acting)
         first = await brokers.start("broker-a", 1)
-        await until(lambda: first.acts_as_master and not second.acts_as_master)
+        await until(lambda: first.core.role.acting and not second.core.role.acting)
 
 
 async def test_a_notification_is_looked_into_and_not_believed(tmp_path: Path) -> None:
     async with group(tmp_path) as brokers:
         await brokers.start("broker-a")
         slave = await brokers.start("broker-a", 1, sync_broker_member_group_period="600000")
-        await until(lambda: slave.members.smallest == 0)
+        await until(lambda: slave.part(Members).smallest == 0)
         async with Peer(slave.address) as peer:
             header = NotifyMinBrokerIdChangeHeader(
                 min_broker_id=1, broker_name="broker-a", min_broker_addr=slave.address
             )
-            slave.members.addresses = {}
+            slave.part(Members).addresses = {}
             assert (await peer.call(RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE, header)).code == ResponseCode.SUCCESS
-            await until(lambda: slave.members.smallest == 0)
-            assert not slave.acts_as_master
+            await until(lambda: slave.part(Members).smallest == 0)
+            assert not slave.core.role.acting
 
 
 def figure(broker: Broker, name: str) -> float:
     """One figure of a broker's metrics, whatever its labels."""
-    lines = BrokerMetrics(broker).page().decode().splitlines()
+    lines = BrokerMetrics(broker.core, broker.parts).page().decode().splitlines()
     (value,) = [line.rpartition(" ")[2] for line in lines if line.startswith((name + "{", name + " "))]
     return float(value)
 
@@ -377,7 +386,7 @@ async def test_metrics_tell_how_replication_goes(tmp_path: Path) -> None:
     async with group(tmp_path) as brokers:
         master = await brokers.start("broker-a", role="SYNC_MASTER")
         slave = await brokers.start("broker-a", 1)
-        await until(lambda: len(master.replicas.followers()) == 1)
+        await until(lambda: len(master.core.ports.replicas.followers()) == 1)
         async with Peer(master.address) as peer:
             await peer.stored("orders")
         assert figure(master, "pyromq_ha_slaves") == figure(master, "pyromq_ha_slaves_in_sync") == 1
@@ -386,7 +395,7 @@ async def test_metrics_tell_how_replication_goes(tmp_path: Path) -> None:
         assert figure(slave, "pyromq_ha_following") == 1
         assert figure(slave, "pyromq_ha_acting") == 0
         await brokers.stop(master)
-        await until(lambda: slave.acts_as_master and figure(slave, "pyromq_ha_following") == 0)
+        await until(lambda: slave.core.role.acting and figure(slave, "pyromq_ha_following") == 0)
         assert figure(slave, "pyromq_ha_acting") == 1
         assert figure(slave, "pyromq_ha_escaped_messages_total") == 0
 
@@ -399,7 +408,7 @@ async def test_without_enough_slaves_a_sync_master_stores_nothing(tmp_path: Path
             assert (answer.code, master.store.max_offset("orders", 0)) == (ResponseCode.SYSTEM_ERROR, 0)
             assert "IN_SYNC_REPLICAS_NOT_ENOUGH" in (answer.remark or "")
             slave = await brokers.start("broker-a", 1)
-            await until(lambda: len(master.replicas.followers()) == 1)
+            await until(lambda: len(master.core.ports.replicas.followers()) == 1)
             await peer.stored("orders")
             await asyncio.sleep(0)
             assert slave.store.max_offset("orders", 0) == 1

@@ -9,6 +9,7 @@ import pytest
 
 from pyromq.broker.broker import Broker
 from pyromq.broker.replication import verdict
+from pyromq.broker.replication.part import Master
 from pyromq.protocol.bodies.replication import LogProof, Stretch
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -35,8 +36,8 @@ TOPIC = "orders"
 
 
 def trouble(slave: Broker) -> str:
-    assert slave.link is not None
-    return str(slave.link.runtime()["haTrouble"])
+    assert slave.part(Master).link is not None
+    return str(slave.part(Master).link.runtime()["haTrouble"])
 
 
 async def diverge(path: Path, namesrv: str) -> None:
@@ -60,7 +61,7 @@ class Pause:
         self.asked = 0
         self.released = asyncio.Event()
         for code in codes:
-            master._handlers[code] = self._behind(master._handlers[code])
+            master.core.ports.handlers[code] = self._behind(master.core.ports.handlers[code])
 
     def _behind(self, handler: Handler) -> Handler:
         async def serve(request: Command, connection: Connection) -> Command:
@@ -89,13 +90,13 @@ async def test_without_a_verdict_there_is_no_session(
                 end = slave.store.max_physical_offset
                 await until(lambda: pause.asked >= 2)
                 assert "no verdict" in trouble(slave)
-                assert not master.replicas.followers()
+                assert not master.core.ports.replicas.followers()
                 assert (await peer.send(TOPIC, BODY)).code == ResponseCode.SLAVE_NOT_AVAILABLE
                 monkeypatch.setattr(verdict, "CALL_TIMEOUT", 5.0)
                 pause.released.set()
                 await until(lambda: "Nothing is changed" in trouble(slave))
                 assert slave.store.max_physical_offset == end
-                assert not master.replicas.followers()
+                assert not master.core.ports.replicas.followers()
 
 
 async def test_a_slave_that_is_not_followed_by_a_verdict_keeps_its_tables(tmp_path: Path) -> None:
@@ -106,13 +107,13 @@ async def test_a_slave_that_is_not_followed_by_a_verdict_keeps_its_tables(tmp_pa
                 await peer.stored(TOPIC, BODY)
             await peer.stored("bills", BODY)
             async with slave_of(tmp_path, namesrv, slave_read_enable="true") as (slave, _):
-                slave.offsets.commit("g", TOPIC, 0, 25)
+                slave.core.offsets.commit("g", TOPIC, 0, 25)
                 await until(lambda: "Nothing is changed" in trouble(slave))
                 pause = Pause(master, RequestCode.COMPARE_LOG)
                 pause.released.set()
                 await until(lambda: pause.asked >= 3)
-                assert "bills" not in slave.topics
-                assert master.offsets.get("g", TOPIC, 0) is None, "what was consumed there was another log"
+                assert "bills" not in slave.core.topics
+                assert master.core.offsets.get("g", TOPIC, 0) is None, "what was consumed there was another log"
 
 
 async def test_a_difference_further_back_is_found_too(tmp_path: Path) -> None:
@@ -138,35 +139,35 @@ async def test_a_slave_that_proved_itself_counts_and_says_so(tmp_path: Path) -> 
         async with slave_of(tmp_path, namesrv):
             await in_sync(master)
             assert (await peer.send(TOPIC, BODY)).code == ResponseCode.SUCCESS
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
         async with slave_of(tmp_path, namesrv):
             await in_sync(master)
-            (follower,) = master.replicas.followers()
+            (follower,) = master.core.ports.replicas.followers()
             assert follower.proved
-            assert master.replicas.runtime()["haSlavesUnproved"] == 0
+            assert master.core.ports.replicas.runtime()["haSlavesUnproved"] == 0
             assert (await peer.send(TOPIC, BODY)).code == ResponseCode.SUCCESS
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
         # Apache's slaves have nothing but their length to show.
-        address = master.replicas.address
+        address = master.core.ports.replicas.address
         assert address is not None
         _, writer = await asyncio.open_connection(address.host, address.port)
         writer.write(master.store.max_physical_offset.to_bytes(8, "big"))
-        await until(lambda: len(master.replicas.followers()) == 1)
-        assert master.replicas.runtime()["haSlavesUnproved"] == 1
+        await until(lambda: len(master.core.ports.replicas.followers()) == 1)
+        assert master.core.ports.replicas.runtime()["haSlavesUnproved"] == 1
         writer.close()
 
 
 async def test_a_ticket_of_another_master_lets_nobody_in(tmp_path: Path) -> None:
     async with name_server(tmp_path) as namesrv, master_of(tmp_path, namesrv) as (master, peer):
         await peer.stored(TOPIC, BODY)
-        address = master.replicas.address
+        address = master.core.ports.replicas.address
         assert address is not None
         reader, writer = await asyncio.open_connection(address.host, address.port)
         writer.write((-5).to_bytes(8, "big", signed=True) + master.store.max_physical_offset.to_bytes(8, "big"))
         with pytest.raises((ConnectionResetError, asyncio.IncompleteReadError)):
             await reader.readexactly(1)
         writer.close()
-        assert not master.replicas.followers()
+        assert not master.core.ports.replicas.followers()
 
 
 @pytest.mark.parametrize(
@@ -185,7 +186,7 @@ async def test_what_proves_nothing_gets_no_ticket(tmp_path: Path, proof: LogProo
         header = CompareLogHeader(offset=master.store.max_physical_offset)
         answer = await peer.call(RequestCode.COMPARE_LOG, header, body=proof.encode())
         assert answer.code == ResponseCode.INVALID_PARAMETER
-        assert not master.replicas.tickets.expects("127.0.0.1")
+        assert not master.core.ports.replicas.tickets.expects("127.0.0.1")
 
 
 async def test_who_asks_learns_where_the_logs_differ(tmp_path: Path) -> None:
@@ -231,7 +232,7 @@ async def test_messages_are_compared_where_the_master_cannot_compare_logs(tmp_pa
         async with slave_of(tmp_path, "", 1, **settings) as (slave, _):
             await until(lambda: slave.store.max_offset(TOPIC, 0) == 1)
         async with slave_of(tmp_path, "", 1, **settings) as (slave, _):
-            link = slave.link
+            link = slave.part(Master).link
             assert link is not None
             if same:
                 await until(lambda: link.connected)
@@ -244,14 +245,14 @@ async def test_messages_are_compared_where_the_master_cannot_compare_logs(tmp_pa
 async def test_without_a_name_server_the_master_is_asked_below_its_replication_port(tmp_path: Path) -> None:
     async with master_of(tmp_path, "") as (master, peer):
         await peer.stored(TOPIC, BODY)
-        settings = {"ha_master_address": str(master.replicas.address)}
+        settings = {"ha_master_address": str(master.core.ports.replicas.address)}
         for _ in range(2):
             async with slave_of(tmp_path, "", 1, **settings) as (slave, _):
                 await caught_up(master, slave)
-                await until(lambda: TOPIC in slave.topics)
+                await until(lambda: TOPIC in slave.core.topics)
                 await peer.stored(TOPIC, BODY)
                 await caught_up(master, slave)
-                assert all(follower.proved for follower in master.replicas.followers())
+                assert all(follower.proved for follower in master.core.ports.replicas.followers())
 
 
 async def test_a_slave_that_cannot_ask_says_which_setting_helps(tmp_path: Path) -> None:

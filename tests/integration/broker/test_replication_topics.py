@@ -23,7 +23,7 @@ def on_disk(broker: Broker) -> Topics:
 
 def hold_saves(slave: Broker, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     """Have saves of the topics wait until they are released."""
-    released, file = threading.Event(), slave.topics.saved._file
+    released, file = threading.Event(), slave.core.topics.saved._file
     write = file.write
 
     def slow(*args: object) -> None:
@@ -45,7 +45,7 @@ async def test_a_message_waits_for_its_topic_to_be_saved(
     ):
         await in_sync(master)
         assert (await peer.send("known")).code == ResponseCode.SUCCESS
-        await until(lambda: slave.topics.version == master.topics.version)
+        await until(lambda: slave.core.topics.version == master.core.topics.version)
         released = hold_saves(slave, monkeypatch)
         try:
             assert (await peer.send("orders")).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
@@ -78,7 +78,7 @@ async def test_a_message_that_comes_before_the_first_table_waits_for_it(tmp_path
 async def test_a_topic_that_was_deleted_meanwhile_holds_up_nothing(tmp_path: Path) -> None:
     async with name_server(tmp_path) as namesrv, master_of(tmp_path, namesrv, "SYNC_MASTER") as (master, peer):
         await peer.send("orders")
-        await master.topics.delete("orders")
+        await master.core.topics.delete("orders")
         async with slave_of(tmp_path, namesrv) as (slave, _):
             await in_sync(master)
             assert slave.store.max_offset("orders", 0) == 1
@@ -96,6 +96,6 @@ async def test_topics_beyond_the_bound_hold_up_nothing_for_ever(
             await in_sync(master)
             await peer.send("orders")
             await in_sync(master)
-            assert "orders" not in slave.topics
+            assert "orders" not in slave.core.topics
             pause.released.set()
-            await until(lambda: "orders" in slave.topics)
+            await until(lambda: "orders" in slave.core.topics)

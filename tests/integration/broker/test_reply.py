@@ -72,7 +72,7 @@ async def test_a_reply_to_nobody_is_an_error(tmp_path: Path) -> None:
             refused = await reply(peer, "asker")
             assert refused.code == ResponseCode.SYSTEM_ERROR
             assert "no such request" in (refused.remark or "")
-        await until(lambda: broker.producers.connection_of("asker") is None)
+        await until(lambda: broker.core.producers.connection_of("asker") is None)
         gone = await reply(peer, "asker")
         assert gone.code == ResponseCode.SYSTEM_ERROR
         assert "<asker> not found" in (gone.remark or "")

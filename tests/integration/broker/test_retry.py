@@ -6,6 +6,7 @@ import pytest
 
 from pyromq.broker.admin.stats import Stat
 from pyromq.broker.broker import Broker
+from pyromq.broker.consume.locks import QueueLocks
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -61,7 +62,7 @@ async def first_message(peer: Peer, topic: str = "orders", **properties: str) ->
 
 
 async def limited(broker: Broker, *, retry_max_times: int = 16, retry_queue_nums: int = 1) -> None:
-    await broker.groups.put(
+    await broker.core.groups.put(
         SubscriptionGroupConfig(group_name=GROUP, retry_max_times=retry_max_times, retry_queue_nums=retry_queue_nums)
     )
 
@@ -115,9 +116,9 @@ async def test_the_limit_of_send_back_is_reached_with_that_many_retries(tmp_path
         assert dead.reconsume_times == 2
         assert dead.properties["RETRY_TOPIC"] == "orders"
         assert dead.properties["DELAY"] == "0"
-        assert broker.stats.total(Stat.SNDBCK_PUT_NUMS, f"orders@{GROUP}") == 2
-        assert broker.stats.total(Stat.DLQ_PUT_NUMS, f"orders@{GROUP}") == 1
-        letters = broker.topics.get(DLQ)
+        assert broker.core.stats.total(Stat.SNDBCK_PUT_NUMS, f"orders@{GROUP}") == 2
+        assert broker.core.stats.total(Stat.DLQ_PUT_NUMS, f"orders@{GROUP}") == 1
+        letters = broker.core.topics.get(DLQ)
         assert letters is not None
         assert (letters.read_queue_nums, letters.write_queue_nums, letters.perm) == (1, 1, 6)
 
@@ -156,7 +157,7 @@ async def test_a_message_sent_to_the_retry_topic_may_have_been_retried_as_often_
         (dead,) = await peer.messages(DLQ)
         assert (kept.reconsume_times, dead.reconsume_times) == (2, 3)
         assert dead.properties["DELAY"] == "-1"
-        assert broker.stats.total(Stat.DLQ_PUT_NUMS, f"orders@{GROUP}") == 1
+        assert broker.core.stats.total(Stat.DLQ_PUT_NUMS, f"orders@{GROUP}") == 1
         await send_to_retry(peer, 3, limit=3)
         assert len(await peer.messages(RETRY)) == 2
 
@@ -164,7 +165,7 @@ async def test_a_message_sent_to_the_retry_topic_may_have_been_retried_as_often_
 async def test_what_an_ordered_group_gives_up_is_dead_at_once(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await limited(broker)
-        broker.locks.lock(GROUP, "client", [MessageQueue("orders", "broker-a", 0)])
+        broker.part(QueueLocks).lock(GROUP, "client", [MessageQueue("orders", "broker-a", 0)])
         await send_to_retry(peer, 0)
         assert len(await peer.messages(DLQ)) == 1
         assert await peer.messages(RETRY) == []
@@ -175,7 +176,7 @@ async def test_retry_queues_follow_the_group(tmp_path: Path) -> None:
         await limited(broker, retry_queue_nums=3)
         message = await first_message(peer)
         await send_back(peer, message, 18)
-        topic = broker.topics.get(RETRY)
+        topic = broker.core.topics.get(RETRY)
         assert topic is not None
         assert (topic.read_queue_nums, topic.write_queue_nums) == (3, 3)
 
@@ -191,7 +192,7 @@ async def test_a_group_without_retry_queues_stores_nothing(tmp_path: Path) -> No
 
 async def test_refusals(tmp_path: Path) -> None:
     async with standalone(tmp_path, auto_create_subscription_group="false") as (broker, peer):
-        await broker.groups.put(SubscriptionGroupConfig(group_name="g"))
+        await broker.core.groups.put(SubscriptionGroupConfig(group_name="g"))
         message = await first_message(peer)
         answer = await send_back(peer, message, group="unknown")
         assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
@@ -205,7 +206,7 @@ async def test_refusals(tmp_path: Path) -> None:
         assert (await send_back(peer, message)).code == ResponseCode.SYSTEM_ERROR
         message.physical_offset = -1
         assert (await send_back(peer, message)).code == ResponseCode.SYSTEM_ERROR
-        await broker.topics.put(TopicConfig(topic_name=RETRY, read_queue_nums=1, write_queue_nums=1, perm=4))
+        await broker.core.topics.put(TopicConfig(topic_name=RETRY, read_queue_nums=1, write_queue_nums=1, perm=4))
         assert (await send_back(peer, message)).code == ResponseCode.NO_PERMISSION
         broker.config.broker_permission = 4
         assert (await send_back(peer, message)).code == ResponseCode.NO_PERMISSION

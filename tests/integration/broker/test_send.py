@@ -159,10 +159,10 @@ async def test_a_oneway_send_is_stored_and_not_answered(tmp_path: Path) -> None:
 async def test_topics_that_nobody_may_send_to(tmp_path: Path, topic: str, code: ResponseCode) -> None:
     # P-59 P-60
     async with standalone(tmp_path) as (broker, peer):
-        before = len(broker.topics)
+        before = len(broker.core.topics)
         answer = await peer.send(topic)
         assert answer.code == code, answer.remark
-        assert len(broker.topics) == before
+        assert len(broker.core.topics) == before
 
 
 async def test_what_a_message_may_not_be(tmp_path: Path) -> None:
@@ -191,8 +191,8 @@ async def test_a_header_that_lacks_a_field_is_refused_by_name(tmp_path: Path) ->
 
 async def test_an_ordered_topic_is_refused_by_a_broker_that_takes_no_writes(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
-        await broker.topics.put(TopicConfig(topic_name="ordered", order=True))
-        await broker.topics.put(TopicConfig(topic_name="plain"))
+        await broker.core.topics.put(TopicConfig(topic_name="ordered", order=True))
+        await broker.core.topics.put(TopicConfig(topic_name="plain"))
         broker.config.broker_permission = 4
         assert (await peer.send("ordered")).code == ResponseCode.NO_PERMISSION
         assert (await peer.send("plain")).code == ResponseCode.SUCCESS
@@ -257,4 +257,4 @@ async def test_sends_that_arrive_together_are_answered_each_for_itself(tmp_path:
         assert offsets == [*range(1, 31), 32, 33]
         assert answers[7].header(SendMessageResponseHeader).transaction_id == "u7"
         assert [message.body for message in await peer.messages("orders")][1:6] == [b"1", b"2", b"3", b"4", b"5"]
-        assert broker.stats.total(Stat.TOPIC_PUT_NUMS, "orders") == 35
+        assert broker.core.stats.total(Stat.TOPIC_PUT_NUMS, "orders") == 35

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.aio import ConsumeFromWhere, PushConsumer, ReceivedMessage
+from pyromq.broker.consume.pull import Puller
 from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, SubscriptionData
 from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -45,7 +46,7 @@ async def test_a_waiting_pull_is_woken_by_a_match_only(tmp_path: Path) -> None:
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored("orders", colour="red")
         waiting = asyncio.ensure_future(colours(peer, "colour = 'blue'", offset=1, hold=30_000))
-        await until(lambda: len(broker.park) == 1)
+        await until(lambda: len(broker.part(Puller).park) == 1)
         await peer.stored("orders", colour="green")
         await peer.stored("orders", colour="blue")
         assert await waiting == ["blue"]
@@ -86,7 +87,7 @@ async def test_the_heartbeats_filter_has_versions_and_survives_a_restart(tmp_pat
         await peer.heartbeat("c1", consumer=consumer("colour = 'green'", 4))
         assert await colours(peer, None, version=4) == ["green"]
     async with standalone(tmp_path) as (broker, peer):
-        known = broker.filters.registered.get("g", "orders")
+        known = broker.core.tables.filters.registered.get("g", "orders")
         assert known is not None
         assert known.is_dead
         await peer.heartbeat("c1", consumer=consumer("colour = 'green'", 4))

@@ -28,7 +28,7 @@ def now() -> int:
 
 def figure(broker: Broker, name: str) -> object:
     """One of the broker's runtime figures."""
-    return {key: value for source in broker.runtime_sources for key, value in source().items()}[name]
+    return {key: value for part in broker.parts for key, value in part.runtime().items()}[name]
 
 
 async def recall(peer: Peer, topic: str, handle: str) -> Command:

@@ -57,7 +57,7 @@ async def test_lag_of_a_broker_that_does_not_answer_is_unknown(tmp_path: Path) -
         for queue in (A0, A1, B0, B1):
             await admin.update_offset("billing", queue, 5)
         assert (await admin.lag("billing", "orders")).total == 0
-        await running.brokers["broker-b"].server.stop(0)
+        await running.brokers["broker-b"].core.ports.server.stop(0)
         lag = await admin.lag("billing", "orders")
         assert [(row.queue, row.lag) for row in lag.queues] == [(A0, 0), (A1, 0), (B0, None), (B1, None)]
         assert list(lag.failed) == ["broker-b"]

@@ -119,7 +119,7 @@ async def test_a_refusal_of_some_brokers_keeps_what_the_others_did(tmp_path: Pat
         assert list(refused.value.failed) == BOTH
         assert refused.value.code == ResponseCode.INVALID_PARAMETER
         broker = running.brokers["broker-b"]
-        await broker.server.stop(0)
+        await broker.core.ports.server.stop(0)
         with pytest.raises(PartialFailureError, match=r"on 1 of 2: broker-b: ") as partial:
             await admin.create_topic("half")
         assert list(partial.value.done) == ["broker-a"]

@@ -443,7 +443,7 @@ async def test_an_operator_moves_the_offsets(tmp_path: Path) -> None:
             body = ResetOffsetBody(offset_table={queue: 4}).encode()
             request = Command.request(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, body=body)
             assert server.broker is not None
-            group = server.broker.consumers.get("CG")
+            group = server.broker.core.consumers.get("CG")
             assert group is not None
             connection = next(iter(group.members))
             connection.send(request)
@@ -505,4 +505,4 @@ async def test_namespaces_stay_out_of_sight(tmp_path: Path) -> None:
             assert {queue.topic for queue in consumer.assignment()} == {"T"}
         assert inbox.bodies == {b"inside": 1}
         assert server.broker is not None
-        assert {"NS%T", "T", "%RETRY%NS%CG"} <= {config.topic_name for config in server.broker.topics}
+        assert {"NS%T", "T", "%RETRY%NS%CG"} <= {config.topic_name for config in server.broker.core.topics}

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -36,8 +37,8 @@ async def filtering(path: Path, servers: int = 1, **settings: str) -> AsyncItera
     async with standalone(path, **wanted) as server:
         assert server.broker is not None
         broker = server.broker
-        await broker.filter_processes.look()
-        await eventually(lambda: len(broker.filter_servers) == servers)
+        await broker.part(FilterProcesses).look()
+        await eventually(lambda: len(broker.part(FilterServers)) == servers)
         yield server
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from pyromq.broker.filter.filterservers import FilterServers
 from pyromq.filtersrv import server as filter_server
 from pyromq.filtersrv.config import FilterServerConfig
 from pyromq.filtersrv.errors import FilterServerError
@@ -29,7 +30,7 @@ async def test_it_leaves_when_its_broker_is_gone(tmp_path: Path, monkeypatch: py
         await filters.start()
         broker = server.broker
         assert broker is not None
-        assert broker.filter_servers.addresses == [filters.address]
+        assert broker.part(FilterServers).addresses == [filters.address]
     await gone.wait()
     await filters.stop()
 
@@ -70,4 +71,4 @@ async def test_who_may_upload_can_be_ruled(tmp_path: Path) -> None:
         await filters.stop()
         broker = server.broker
         assert broker is not None
-        await eventually(lambda: len(broker.filter_servers) == 0)
+        await eventually(lambda: len(broker.part(FilterServers)) == 0)

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.aio import Message, Producer, PushConsumer
+from pyromq.broker.consume.pull import Puller
+from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -163,7 +165,7 @@ async def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) ->
         held = asyncio.create_task(client.pull("evens", "numbers", offset=1, hold_ms=50_000))
         broker = server.broker
         assert broker is not None
-        await eventually(lambda: len(broker.park) > 0)
+        await eventually(lambda: len(broker.part(Puller).park) > 0)
         await one_queue(server, "numbers", b"4")
         assert [message.body for message in decode_records((await held).body)] == [b"4"]
         await client.client.close()
@@ -177,12 +179,12 @@ async def test_a_filter_server_that_died_is_replaced(tmp_path: Path) -> None:
         broker = server.broker
         assert broker is not None
         (first,) = await routed(server, "numbers", 1)
-        (pid,) = broker.filter_processes.pids
+        (pid,) = broker.part(FilterProcesses).pids
         os.kill(pid, signal.SIGKILL)
-        await eventually(lambda: len(broker.filter_servers) == 0)
+        await eventually(lambda: len(broker.part(FilterServers)) == 0)
         await routed(server, "numbers", 0)
-        await eventually(lambda: broker.filter_processes.pids == [])
-        await broker.filter_processes.look()
+        await eventually(lambda: broker.part(FilterProcesses).pids == [])
+        await broker.part(FilterProcesses).look()
         (second,) = await routed(server, "numbers", 1)
         assert second != first
 

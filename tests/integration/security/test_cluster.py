@@ -6,6 +6,7 @@ from pathlib import Path
 from pyromq import aio
 from pyromq.auth.rules import Action
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.registration import Registration
 from pyromq.broker.config import BrokerConfig
 from pyromq.namesrv import NameServer, NamesrvConfig
 from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy
@@ -77,7 +78,7 @@ def test_rights_on_a_cluster_do_not_reach_the_brokers_of_another(tmp_path: Path)
 
     async def scenario() -> None:
         async with secured(tmp_path) as (server, broker), Signer(server.namesrv_address, ALICE) as alice:
-            identity = broker.registration.identity
+            identity = broker.part(Registration).identity
             cluster, name, address = identity.cluster, identity.name, identity.address
             async with Signer(server.namesrv_address, ROOT) as root:
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from pyromq import aio
 from pyromq.auth.rules import Action
 from pyromq.auth.users.access import Credentials
+from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.consume import PullMessageHeader
@@ -52,8 +53,8 @@ def test_filter_servers_of_a_secured_broker(tmp_path: Path) -> None:
                 queue = next(each for each in await producer.publish_queues("numbers") if each.queue_id == 0)
                 for number in range(4):
                     await producer.send(aio.Message("numbers", b"%d" % number), queue=queue)
-            await until(lambda: len(broker.filter_servers) == 1)
-            (address,) = broker.filter_servers.addresses
+            await until(lambda: len(broker.part(FilterServers)) == 1)
+            (address,) = broker.part(FilterServers).addresses
 
             async def as_user(credentials: Credentials | None) -> tuple[Command, Command]:
                 async with Signer(address, credentials, tls) as signer:
@@ -69,7 +70,7 @@ def test_filter_servers_of_a_secured_broker(tmp_path: Path) -> None:
             assert alice_pull.code == ResponseCode.SUCCESS, alice_pull.remark
             # A group that the broker keeps from consuming gets nothing through a filter server either.
             async with aio.Admin(namesrv=server.namesrv_address, tls=tls, **options(ROOT)) as admin:
-                group = broker.groups.get("evens")
+                group = broker.core.groups.get("evens")
                 assert group is not None
                 group.consume_enable = False
                 await admin.create_group(group, broker=server.broker_address)
@@ -84,13 +85,13 @@ def test_secrets_are_not_in_the_arguments_of_filter_processes(tmp_path: Path) ->
 
     async def scenario() -> None:
         async with secured(tmp_path, filter_server_nums="1") as (_, broker):
-            await until(lambda: len(broker.filter_servers) == 1)
-            command = broker.filter_processes.command()
+            await until(lambda: len(broker.part(FilterServers)) == 1)
+            command = broker.part(FilterProcesses).command()
             assert "--authentication-enabled" in command
             secret = broker.config.inner_client_authentication_credentials
             assert secret
             assert secret not in command
-            for pid in broker.filter_processes.pids:
+            for pid in broker.part(FilterProcesses).pids:
                 arguments = await asyncio.to_thread(Path(f"/proc/{pid}/cmdline").read_bytes)
                 assert b"secretKey" not in arguments
 

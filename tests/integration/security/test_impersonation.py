@@ -8,6 +8,8 @@ from pathlib import Path
 from pyromq.auth.rules import Action, Entry
 from pyromq.auth.users.access import Credentials
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.heartbeats import Heartbeats
+from pyromq.broker.transaction.part import TransactionPart
 from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -118,8 +120,8 @@ async def test_a_user_without_rules_enters_no_producer_group(tmp_path: Path) -> 
     async with cast(tmp_path, alice=ON_ORDERS) as (broker, alice, bob):
         assert await alice.beat("a", "tx") == OK
         assert await bob.beat("b", "tx", "new") == NO
-        assert (len(broker.producers.get("tx") or ()), broker.producers.get("new")) == (1, None)
-        assert broker.producers.connection_of("b") is None
+        assert (len(broker.core.producers.get("tx") or ()), broker.core.producers.get("new")) == (1, None)
+        assert broker.core.producers.connection_of("b") is None
         assert await bob.beat("b", "CLIENT_INNER_PRODUCER") == OK, "the group that every Java client is in"
 
 
@@ -128,22 +130,22 @@ async def test_a_heartbeat_that_may_not_produce_still_consumes(tmp_path: Path) -
     async with cast(tmp_path, bob=reading) as (broker, _, bob):
         consumer = ConsumerData(group_name="readers", subscription_data_set=[SubscriptionData(topic="orders")])
         assert await bob.beat("b", "tx", consumer=consumer) == NO
-        assert broker.consumers.get("readers") is not None
-        assert broker.producers.get("tx") is None
+        assert broker.core.consumers.get("readers") is not None
+        assert broker.core.producers.get("tx") is None
 
 
 async def test_a_group_belongs_to_the_user_whose_client_is_in_it(tmp_path: Path) -> None:
     async with cast(tmp_path, alice=ON_ORDERS, bob=ON_OWN) as (broker, alice, bob):
         assert await alice.beat("a", "tx") == OK
         assert await bob.beat("b", "tx") == NO
-        assert len(broker.producers.get("tx") or ()) == 1
+        assert len(broker.core.producers.get("tx") or ()) == 1
         left = UnregisterClientHeader(client_id="a", producer_group="tx")
         assert (await bob.call(RequestCode.UNREGISTER_CLIENT, left)).code == OK, (
             "his own membership, of which there is none"
         )
-        assert len(broker.producers.get("tx") or ()) == 1
+        assert len(broker.core.producers.get("tx") or ()) == 1
         await alice.client.close()
-        await until(lambda: broker.producers.get("tx") is None)
+        await until(lambda: broker.core.producers.get("tx") is None)
         assert await bob.beat("b", "tx") == OK
 
 
@@ -152,7 +154,7 @@ async def test_a_rule_about_the_group_lets_users_share_it(tmp_path: Path) -> Non
     async with cast(tmp_path, alice=ON_ORDERS, bob=sharing) as (broker, alice, bob):
         assert await alice.beat("a", "tx") == OK
         assert await bob.beat("b", "tx") == OK
-        assert len(broker.producers.get("tx") or ()) == 2
+        assert len(broker.core.producers.get("tx") or ()) == 2
 
 
 async def test_a_check_goes_only_to_clients_that_may_send_to_the_topic(tmp_path: Path) -> None:
@@ -160,9 +162,9 @@ async def test_a_check_goes_only_to_clients_that_may_send_to_the_topic(tmp_path:
     async with cast(tmp_path, alice=ON_ORDERS, bob=sharing) as (broker, alice, bob):
         assert await bob.beat("b", "tx") == OK
         await alice.half("orders", "tx")
-        (half,) = broker.check_back._halves._open.values()
+        (half,) = broker.part(TransactionPart).check_back._halves._open.values()
         await until(lambda: half.checks >= 3)
-        assert (broker.check_back.sent, bob.checks) == (0, [])
+        assert (broker.part(TransactionPart).check_back.sent, bob.checks) == (0, [])
 
 
 async def test_a_check_reaches_the_group_that_sent_the_half_message(tmp_path: Path) -> None:
@@ -180,9 +182,9 @@ async def test_nobody_ends_the_transaction_of_a_group_that_belongs_to_another(tm
         half = await alice.half("orders", "tx")
         for group in ("tx", "other"):
             assert (await bob.end(half, "orders", group)).code != OK
-        assert len(broker.check_back._halves) == 1
+        assert len(broker.part(TransactionPart).check_back._halves) == 1
         assert (await alice.end(half, "orders", "tx")).code == OK
-        assert len(broker.check_back._halves) == 0
+        assert len(broker.part(TransactionPart).check_back._halves) == 0
 
 
 async def test_a_client_id_belongs_to_the_user_who_has_it(tmp_path: Path) -> None:
@@ -190,13 +192,13 @@ async def test_a_client_id_belongs_to_the_user_who_has_it(tmp_path: Path) -> Non
     async with cast(tmp_path, alice=ON_ORDERS, bob=replying) as (broker, alice, bob):
         assert await alice.beat("a", "asking") == OK
         assert await bob.beat("a", "thief") == NO
-        assert broker.producers.get("thief") is None
+        assert broker.core.producers.get("thief") is None
         assert (await bob.reply(REPLIES, "a")).code == OK
         assert (alice.replies, bob.replies) == ([b"secret"], [])
         async with Listener(alice.address, ALICE) as again:
             assert await again.beat("a", "asking") == OK, "a second connection of the same user"
         await alice.client.close()
-        await until(lambda: broker.producers.connection_of("a") is None)
+        await until(lambda: broker.core.producers.connection_of("a") is None)
         assert await bob.beat("a", "thief") == OK
 
 
@@ -236,8 +238,8 @@ async def test_a_connection_that_changes_its_id_gives_the_old_one_back(tmp_path:
     async with cast(tmp_path, alice=ON_ORDERS, bob=ON_OWN) as (broker, alice, bob):
         for number in range(5):
             assert await alice.beat(f"a{number}", "tx") == OK
-        assert len(broker.heartbeats.client_ids) == 1
+        assert len(broker.part(Heartbeats).client_ids) == 1
         assert await bob.beat("a0", "mine") == OK
         assert await bob.beat("a4", "mine") == NO
         await asyncio.gather(alice.client.close(), bob.client.close())
-        await until(lambda: len(broker.heartbeats.client_ids) == 0)
+        await until(lambda: len(broker.part(Heartbeats).client_ids) == 0)

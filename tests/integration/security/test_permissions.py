@@ -140,9 +140,9 @@ def is_denied(answer: Command) -> bool:
 @contextlib.asynccontextmanager
 async def places(path: Path) -> AsyncIterator[list[Place]]:
     async with secured(path, filter_server_nums="0", recall_message_enable="true") as (server, broker):
-        assert broker.gate is not None
+        assert broker.core.gate is not None
         assert server.name_server.gate is not None
-        directory = broker.gate.directory
+        directory = broker.core.gate.directory
         assert directory is not None
         directory.access = access([])
         async with Signer(server.broker_address, WHO["root"]) as root:
@@ -154,7 +154,7 @@ async def places(path: Path) -> AsyncIterator[list[Place]]:
         scene = Scene(CLUSTER, lambda offset: TOPIC if offset == 0 else None)
         codes = _codes(server)
         yield [
-            Place(server.broker_address, broker.gate, codes["broker"], 0, scene),
+            Place(server.broker_address, broker.core.gate, codes["broker"], 0, scene),
             Place(server.namesrv_address, server.name_server.gate, codes["namesrv"], 0, scene),
         ]
 

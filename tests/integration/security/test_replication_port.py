@@ -23,17 +23,17 @@ ASKED_BY_ADMINISTRATORS = (
 
 async def is_refused(master: Broker, *words: bytes) -> bool:
     """Whether the port ends a connection that says this; otherwise it is a follower, until it leaves."""
-    assert master.replicas.address is not None
-    reader, writer = await asyncio.open_connection(*master.replicas.address)
+    assert master.core.ports.replicas.address is not None
+    reader, writer = await asyncio.open_connection(*master.core.ports.replicas.address)
     try:
         writer.write(b"".join(words))
         ended = asyncio.ensure_future(reader.read(1))
-        await until(lambda: ended.done() or bool(master.replicas.followers()))
-        return not master.replicas.followers()
+        await until(lambda: ended.done() or bool(master.core.ports.replicas.followers()))
+        return not master.core.ports.replicas.followers()
     finally:
         writer.close()
         await asyncio.gather(ended, return_exceptions=True)
-        await until(lambda: not master.replicas.followers())
+        await until(lambda: not master.core.ports.replicas.followers())
 
 
 def test_what_administrators_ask_opens_the_port_to_nobody(tmp_path: Path) -> None:

@@ -122,7 +122,7 @@ def test_a_slave_follows_over_tls_with_the_servers_credentials_and_nobody_else_d
 
     async def scenario() -> None:
         async with secured(tmp_path / "master", **server_settings(files), **inner) as (server, master):
-            assert master.replicas.address is not None
+            assert master.core.ports.replicas.address is not None
             flags = {
                 "listen_port": "0",
                 "broker_role": "SLAVE",
@@ -133,7 +133,7 @@ def test_a_slave_follows_over_tls_with_the_servers_credentials_and_nobody_else_d
             }
             # Nobody who has not proved to be a slave gets a byte of the log, TLS or not.
             context = ClientTls(ca=files.authority).context
-            host, port = master.replicas.address
+            host, port = master.core.ports.replicas.address
             reader, writer = await asyncio.open_connection(host, port, ssl=context)
             writer.write(bytes(8))
             assert await reader.read() == b""
@@ -175,12 +175,12 @@ def test_a_renewed_certificate_is_used_without_a_restart(tmp_path: Path) -> None
                 assert (await before.call(28)).code == ResponseCode.SUCCESS
                 install(new)
                 assert server.broker is not None
-                server.broker.server.sweep(0)
+                server.broker.core.ports.server.sweep(0)
                 async with Signer(server.broker_address, None, ClientTls(ca=new.authority)) as after:
                     assert (await after.call(28)).code == ResponseCode.SUCCESS
                 assert (await before.call(28)).code == ResponseCode.SUCCESS  # what is up stays up
                 (live / "server.pem").write_text("not a certificate")
-                server.broker.server.sweep(0)
+                server.broker.core.ports.server.sweep(0)
                 async with Signer(server.broker_address, None, ClientTls(ca=new.authority)) as still:
                     assert (await still.call(28)).code == ResponseCode.SUCCESS
         finally:

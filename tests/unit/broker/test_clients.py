@@ -87,7 +87,8 @@ def test_an_id_that_changes_leaves_nothing_behind() -> None:
 
 def test_the_end_of_a_consumer_costs_what_it_held() -> None:
     changed: list[ConsumerGroup] = []
-    consumers = Consumers(FakeClock(), changed.append)
+    consumers = Consumers(FakeClock())
+    consumers.listeners.append(changed.append)
     first, second = FakeConnection(), FakeConnection()
     for number in range(MANY):
         consumers.register(wanting(f"g{number}", "*"), member(first))
@@ -123,7 +124,7 @@ def test_the_filters_of_a_group_go_without_a_look_at_those_of_others(tmp_path: A
 
 @pytest.mark.parametrize("kind", ["producers", "consumers"])
 def test_one_client_is_in_so_many_groups_and_no_more(kind: str) -> None:
-    producers, consumers = Producers(FakeClock()), Consumers(FakeClock(), lambda _group: None)
+    producers, consumers = Producers(FakeClock()), Consumers(FakeClock())
     greedy, modest = FakeConnection(), FakeConnection()
 
     def join(group: str, connection: FakeConnection) -> None:
@@ -142,7 +143,7 @@ def test_one_client_is_in_so_many_groups_and_no_more(kind: str) -> None:
 
 
 def test_subscriptions_are_bounded_for_each_party_and_in_all() -> None:
-    consumers = Consumers(FakeClock(), lambda _group: None, max_text=1_000, max_text_each=400)
+    consumers = Consumers(FakeClock(), max_text=1_000, max_text_each=400)
     first, again, other = FakeConnection(), FakeConnection(), FakeConnection("192.0.2.2")
     consumers.register(wanting("a", "x" * 300), member(first))
     with pytest.raises(Refused, match="share of 400"):

@@ -12,9 +12,11 @@ from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers, P
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.filtersrv import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
+from pyromq.protocol.records.host import Host
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
 from pyromq.settings.errors import ConfigError
+from tests.unit.broker.cores import make_core
 from tests.unit.client.fakes import asyncio_test
 
 CONFIG = BrokerConfig(filter_server_nums=2, broker_name="a")
@@ -30,7 +32,9 @@ class World:
     def __init__(self, config: BrokerConfig = CONFIG) -> None:
         self.now = 1_000_000
         self.told: list[list[str]] = []
-        self.servers = FilterServers(config, "10.0.0.5", self.told.append, lambda: self.now)
+        self.core = make_core(config, lambda: self.now)
+        self.core.store.store_host = Host("10.0.0.5", 10911)
+        self.servers = FilterServers(self.core, self.told.append)
 
     def register(self, address: str, over: Connection) -> Command:
         request = Command.request(
@@ -114,7 +118,7 @@ class Processes:
     def __init__(self, world: World) -> None:
         self.commands: list[tuple[str, ...]] = []
         self.started: list[FakeProcess] = []
-        self.kept = FilterProcesses(CONFIG, "127.0.0.1:10911", world.servers, lambda: world.now, start=self._start)
+        self.kept = FilterProcesses(world.core, world.servers, start=self._start)
 
     async def _start(self, *command: str) -> Process:
         self.commands.append(command)

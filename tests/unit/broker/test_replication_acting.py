@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.cluster.members import Members
-from pyromq.broker.cluster.registration import Identity
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.replication.follower import Follower
@@ -26,6 +25,7 @@ from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 from tests.unit.broker.clock import FakeClock
+from tests.unit.broker.cores import make_core
 from tests.unit.broker.waiting import Waiting
 
 
@@ -49,7 +49,7 @@ class Slave:
             enable_remote_escape=True,
         )
         self.config = config
-        self.members = Members(config, Client(), Identity("c", "b", 2, "h:1", "h:2"))
+        self.members = Members(make_core(config, self.clock))
         self.acting = ActingMaster(
             config, self.members, self.clock, lambda: self.hears, lambda: self.knows, self._changed
         )

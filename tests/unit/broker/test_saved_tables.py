@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.consume.assignment import RequestModes
 from pyromq.broker.errors import Refused
 from pyromq.broker.tables import tablefile
 from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.tables.requestmodes import RequestModes
 from pyromq.broker.tables.savedtable import Save, Unsaved
 from pyromq.broker.tables.tablefile import Changes, TableFile
 from pyromq.broker.tables.topics import Topics
@@ -130,7 +130,7 @@ def run(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
 def test_changes_that_come_together_are_one_save_off_the_event_loop(tmp_path: Path, disk: Disk) -> None:
     tables = Tables(tmp_path)
     announced: list[str] = []
-    tables.topics.changed = lambda topics: announced.extend(topic.topic_name for topic in topics)
+    tables.topics.listeners.append(lambda topics: announced.extend(topic.topic_name for topic in topics))
 
     async def scenario() -> None:
         saves = [tables.topics.put(TopicConfig(topic_name=f"t{number}")) for number in range(500)]
@@ -317,7 +317,7 @@ def test_a_listener_that_fails_holds_up_nobody(tmp_path: Path, caplog: pytest.Lo
     def broken(_topics: list[TopicConfig]) -> None:
         raise ValueError("of a test")
 
-    tables.topics.changed = broken
+    tables.topics.listeners.append(broken)
 
     async def scenario() -> None:
         first = tables.topics.put(TopicConfig(topic_name="a"))

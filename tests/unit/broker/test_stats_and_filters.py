@@ -43,15 +43,15 @@ def test_counters_that_nobody_touches_go_after_a_day() -> None:
 
 
 def test_counters_are_of_topics_and_groups_that_exist_and_everything_else_is_one() -> None:
-    stats = BrokerStats(FakeClock(), known=lambda topic, group: topic == "t" and group in ("", "g"))
+    stats = BrokerStats(FakeClock(), known=lambda topic, group: topic == "t" and group in ("", "g"), cluster="c")
     for number in range(50):
         stats.add(Stat.DLQ_PUT_NUMS, f"made-up-{number}@g")
         stats.add(Stat.DLQ_PUT_NUMS, f"t@made-up-{number}")
         stats.add(Stat.GROUP_GET_LATENCY, f"0@t@made-up-{number}")
-        stats.add_put(f"made-up-{number}", "c", 1, 10)
+        stats.add_put(f"made-up-{number}", 1, 10)
     stats.add(Stat.DLQ_PUT_NUMS, "t@g")
     stats.add(Stat.GROUP_GET_LATENCY, "0@t@g", 7)
-    stats.add_put("t", "c", 1, 10)
+    stats.add_put("t", 1, 10)
     assert dict(stats.totals(Stat.DLQ_PUT_NUMS)) == {"(other)@(other)": 100, "t@g": 1}
     assert dict(stats.totals(Stat.TOPIC_PUT_NUMS)) == {"(other)": 50, "t": 1}
     assert dict(stats.totals(Stat.GROUP_GET_LATENCY)) == {"(other)@(other)@(other)": 50, "0@t@g": 7}

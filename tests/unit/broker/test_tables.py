@@ -63,7 +63,7 @@ def test_the_first_send_creates_a_topic_after_its_template(config: BrokerConfig,
     # P-55 step 4: the smaller of what the client asks for and what the template has, without the inherit bit
     announced: list[str] = []
     topics = loaded(config)
-    topics.changed = lambda changed: announced.extend(topic.topic_name for topic in changed)
+    topics.listeners.append(lambda changed: announced.extend(topic.topic_name for topic in changed))
     created = topics.create_on_send("orders", "TBW102", asked)
     assert created is not None
     assert (created.read_queue_nums, created.write_queue_nums, created.perm) == (queues, queues, READ_WRITE)

@@ -10,7 +10,6 @@ from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.cluster.clients import Client, Producers
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
-from pyromq.broker.send.sender import Sender
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.topics import Topics
 from pyromq.broker.transaction.checkback import CheckBack
@@ -18,7 +17,6 @@ from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, OP, HalfMess
 from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
 from pyromq.protocol.headers.send import EndTransactionHeader, SendMessageHeader
 from pyromq.protocol.message import ReceivedMessage
@@ -85,11 +83,9 @@ class Bench:
 
     def restart(self) -> None:
         """Begin anew with what log and offsets say."""
-        stats, ids = BrokerStats(self.clock), UniqueIdGenerator("127.0.0.1", 1, 1, self.clock)
-        durability = Durability(self.store)
-        sender = Sender(self.config, self.topics, self.store, durability, stats, ids, self.clock)
+        stats, durability = BrokerStats(self.clock), Durability(self.store)
         self.halves = HalfMessages(self.config, self.store, self.offsets, self.clock)
-        self.transactions = Transactions(self.config, self.store, self.halves, sender, durability, self.clock)
+        self.transactions = Transactions(self.config, self.store, self.halves, stats, durability, self.clock)
         self.check_back = CheckBack(self.config, self.store, self.topics, self.producers, self.halves, self.clock)
         self.halves.load()
 

@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
 from pyromq.broker.cluster.clients import Client
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Part
 from pyromq.protocol.bodies.clients import (
     ConnectionInfo,
     ConsumerConnection,
@@ -33,20 +34,17 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.errors import CallTimeout, RemotingError
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 RELAY_TIMEOUT = 10.0
 STATUS_TIMEOUT = 5.0
 
 
-class ClientAdmin:
+class ClientAdmin(Part):
     """Connections and relayed questions."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -61,7 +59,7 @@ class ClientAdmin:
 
     def _consumers(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetConsumerConnectionListHeader).consumer_group
-        group = self._broker.consumers.get(name)
+        group = self._core.consumers.get(name)
         if group is None:
             raise Refused(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
         body = ConsumerConnection(
@@ -75,7 +73,7 @@ class ClientAdmin:
 
     def _producers(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetProducerConnectionListHeader).producer_group
-        members = self._broker.producers.get(name)
+        members = self._core.producers.get(name)
         if not members:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
         return request.reply(
@@ -94,7 +92,7 @@ class ClientAdmin:
                 )
                 for member in members
             ]
-            for group, members in self._broker.producers.items()
+            for group, members in self._core.producers.items()
         }
         return request.reply(body=ProducerTable(data=table).encode())
 
@@ -105,16 +103,16 @@ class ClientAdmin:
 
     async def _consume_directly(self, request: Command, _connection: Connection) -> Command:
         header = request.header(ConsumeMessageDirectlyHeader)
-        header.broker_name = self._broker.config.broker_name
+        header.broker_name = self._core.config.broker_name
         client = self._find(header.consumer_group, header.client_id or "")
         try:
             place = parse_offset_message_id(header.msg_id or "")
         except MessageError as error:
             raise Refused(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        record = self._broker.store.lookup.record_at(place.physical_offset)
+        record = self._core.store.lookup.record_at(place.physical_offset)
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no message {header.msg_id} here")
-        topic = self._broker.topics.get(header.topic or "")
+        topic = self._core.topics.get(header.topic or "")
         header.topic_sys_flag = topic.topic_sys_flag if topic is not None else None
         return await self._relay(request, header, client, bytes(record))
 
@@ -138,7 +136,7 @@ class ClientAdmin:
 
     async def _status(self, request: Command, _connection: Connection) -> Command:
         header = request.header(InvokeBrokerToGetConsumerStatusHeader)
-        group = self._broker.consumers.get(header.group)
+        group = self._core.consumers.get(header.group)
         if group is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"no any consumer of group {header.group} is online")
         wanted = header.client_addr
@@ -167,7 +165,7 @@ class ClientAdmin:
         return None
 
     def _find(self, group: str, client_id: str) -> Client:
-        live = self._broker.consumers.get(group)
+        live = self._core.consumers.get(group)
         client = live.find(client_id) if live is not None else None
         if client is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"The Consumer <{group}> <{client_id}> not online")

@@ -1,10 +1,11 @@
 """Consumer groups: create, change, delete, list, forbid; and how their members get messages."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
 from pyromq.broker.admin.topics import page
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
+from pyromq.broker.part import Part
 from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol import names
 from pyromq.protocol.bodies.groups import (
@@ -28,15 +29,12 @@ from pyromq.protocol.headers.admin import (
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
 
-
-class GroupAdmin:
+class GroupAdmin(Part):
     """Group administration."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -54,19 +52,19 @@ class GroupAdmin:
     async def _create(self, request: Command, _connection: Connection) -> Command:
         group = SubscriptionGroupConfig.of_request(request.body)
         _check(group)
-        await self._broker.groups.put(group)
+        await self._core.groups.put(group)
         return request.reply()
 
     async def _create_list(self, request: Command, _connection: Connection) -> Command:
         groups = SubscriptionGroupList.of_request(request.body).group_config_list
         for group in groups:
             _check(group)
-        await self._broker.groups.put_all(groups)
+        await self._core.groups.put_all(groups)
         return request.reply()
 
     async def _all(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetAllSubscriptiongroupConfigHeader)
-        table = self._broker.groups.table()
+        table = self._core.groups.table()
         if header.group_seq is None:
             return request.reply(body=await asyncio.to_thread(table.encode))
         total = len(table.subscription_group_table)
@@ -76,26 +74,26 @@ class GroupAdmin:
 
     def _one(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetSubscriptiongroupConfigHeader).group
-        group = self._broker.groups.get(name)
+        group = self._core.groups.get(name)
         if group is None:
             raise group_not_exist(name)
         return request.reply(body=group.encode())
 
     async def _delete(self, request: Command, _connection: Connection) -> Command:
         header = request.header(DeleteSubscriptiongroupHeader)
-        await self._broker.groups.delete(header.group_name)
-        self._broker.stats.forget(lambda key: key.endswith(f"@{header.group_name}"))
+        await self._core.groups.delete(header.group_name)
+        self._core.stats.forget(lambda key: key.endswith(f"@{header.group_name}"))
         if header.clean_offset:
-            self._broker.offsets.forget_group(header.group_name)
-            self._broker.ordered_batches.forget_group(header.group_name)
+            self._core.offsets.forget_group(header.group_name)
+            self._core.tables.batches.forget_group(header.group_name)
         return request.reply()
 
     async def _forbid(self, request: Command, _connection: Connection) -> Command:
         header = request.header(UpdateAndGetGroupForbiddenHeader)
-        groups = self._broker.groups
+        groups = self._core.groups
         if header.group not in groups:
             raise group_not_exist(header.group)
-        if header.topic not in self._broker.topics:
+        if header.topic not in self._core.topics:
             raise topic_not_exist(header.topic)
         if header.readable is not None:
             await groups.forbid(header.group, header.topic, readable=header.readable)
@@ -104,12 +102,12 @@ class GroupAdmin:
 
     def _topics(self, request: Command, _connection: Connection) -> Command:
         group = request.header(QueryTopicsByConsumerHeader).group
-        topics = sorted(self._broker.offsets.topics_of(group))
-        return request.reply(body=TopicList(topic_list=topics, broker_addr=self._broker.address).encode())
+        topics = sorted(self._core.offsets.topics_of(group))
+        return request.reply(body=TopicList(topic_list=topics, broker_addr=self._core.address).encode())
 
     def _subscription(self, request: Command, _connection: Connection) -> Command:
         header = request.header(QuerySubscriptionByConsumerHeader)
-        live = self._broker.consumers.get(header.group)
+        live = self._core.consumers.get(header.group)
         topic = header.topic or ""
         found = live.subscriptions.get(topic) if live is not None else None
         return request.reply(body=GroupSubscription(group=header.group, topic=topic, subscription_data=found).encode())

@@ -2,11 +2,14 @@
 
 import logging
 import os
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from pyromq.broker.admin.daytotals import DayTotals
 from pyromq.broker.admin.reload import change_settings
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Every, Part
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies.stats import ConsumeQueueEntry, ConsumeQueuePage
 from pyromq.protocol.bodies.tables import KVTable
@@ -26,19 +29,20 @@ from pyromq.store.config import BrokerRole
 from pyromq.store.log.damage import Stretch
 from pyromq.store.space import used_ratio
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 MAX_QUEUE_PAGE = 1000
+DAY_LOOK = 10.0
 
 
-class BrokerAdmin:
+class BrokerAdmin(Part):
     """Administration of the broker as a process."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core, parts: Sequence[Part]) -> None:
+        self._core = core
+        self._parts = parts
+        stats = core.store.stats
+        self._days = DayTotals(core.clock, lambda: (stats.put_count, stats.get_transferred))
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -53,19 +57,27 @@ class BrokerAdmin:
             RequestCode.QUERY_CONSUME_QUEUE: self._queue_entries,
         }
 
+    def every(self) -> Iterable[Every]:
+        """Notice midnight."""
+        return [Every(DAY_LOOK, self._days.tick)]
+
+    def runtime(self) -> Mapping[str, object]:
+        """Messages by day."""
+        return self._days.table()
+
     def _runtime(self, request: Command, _connection: Connection) -> Command:
-        return request.reply(body=KVTable(table=runtime_info(self._broker)).encode())
+        return request.reply(body=KVTable(table=runtime_info(self._core, self._parts)).encode())
 
     def _get_config(self, request: Command, _connection: Connection) -> Command:
-        text = javaproperties.dumps(self._broker.config.public())
-        version = self._broker.topics.version.encode().decode()
+        text = javaproperties.dumps(self._core.config.public())
+        version = self._core.topics.version.encode().decode()
         return request.reply(header=GetBrokerConfigResponseHeader(version=version), body=text.encode())
 
     async def _update_config(self, request: Command, connection: Connection) -> Command:
         check_size("the body", request.body, SETTINGS)
         try:
             texts = javaproperties.loads(bytes(request.body).decode())
-            changed = await change_settings(self._broker, texts)
+            changed = await change_settings(self._core, texts)
         except NotReloadableError as error:
             raise Refused(ResponseCode.NO_PERMISSION, str(error)) from None
         except (ConfigError, UnicodeDecodeError) as error:
@@ -75,38 +87,38 @@ class BrokerAdmin:
 
     def _stats(self, request: Command, _connection: Connection) -> Command:
         header = request.header(ViewBrokerStatsDataHeader)
-        data = self._broker.stats.data(header.stats_name, header.stats_key)
+        data = self._core.stats.data(header.stats_name, header.stats_key)
         if data is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"The stats <{header.stats_name}> <{header.stats_key}> not exist")
         return request.reply(body=data.encode())
 
     def _clean_queues(self, request: Command, _connection: Connection) -> Command:
-        store = self._broker.store
+        store = self._core.store
         for topic in store.queues.topics():
             ends = [queue.max_physical_offset for queue in store.queues if queue.topic == topic]
-            if not self._broker.topics.is_system(topic) and max(ends) < store.min_physical_offset:
+            if not self._core.topics.is_system(topic) and max(ends) < store.min_physical_offset:
                 log.info("dropping the queues of %s: none of their messages is kept any more", topic)
                 store.delete_topic(topic)
         return request.reply()
 
     def _clean_log(self, request: Command, _connection: Connection) -> Command:
-        self._broker.store.retention.request()
+        self._core.store.retention.request()
         return request.reply()
 
     def _clean_unused(self, request: Command, _connection: Connection) -> Command:
-        kept = [topic.topic_name for topic in self._broker.topics]
-        self._broker.store.delete_unused_topics(kept)
+        kept = [topic.topic_name for topic in self._core.topics]
+        self._core.store.delete_unused_topics(kept)
         return request.reply()
 
     def _queue_entries(self, request: Command, _connection: Connection) -> Command:
         header = request.header(QueryConsumeQueueHeader)
         topic, queue_id = header.topic or "", header.queue_id or 0
-        queue = self._broker.store.queues.get(topic, queue_id)
+        queue = self._core.store.queues.get(topic, queue_id)
         if queue is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
-        live = self._broker.consumers.get(header.consumer_group or "")
+        live = self._core.consumers.get(header.consumer_group or "")
         subscription = live.subscriptions.get(topic) if live is not None else None
-        chosen = self._broker.filters.of_group(live.name, subscription) if live and subscription else None
+        chosen = self._core.tables.filters.of_group(live.name, subscription) if live and subscription else None
         begin = max(header.index or 0, queue.min_offset)
         count = min(header.count or 0, MAX_QUEUE_PAGE, max(0, queue.max_offset - begin))
         rows = []
@@ -117,7 +129,7 @@ class BrokerAdmin:
             physical, size, code = entry
             passes = chosen is not None and (chosen.entry is None or chosen.entry(code))
             if passes and chosen is not None and chosen.record is not None:
-                record = self._broker.store.lookup.record_at(physical, size)
+                record = self._core.store.lookup.record_at(physical, size)
                 passes = record is not None and chosen.record(record)
             rows.append(ConsumeQueueEntry(physic_offset=physical, physic_size=size, tags_code=code, eval=passes))
         page = ConsumeQueuePage(
@@ -135,16 +147,16 @@ NAMED_PLACES = 20
 """Damaged places of the log that the runtime information names."""
 
 
-def runtime_info(broker: "Broker") -> dict[str, str]:
+def runtime_info(core: Core, parts: Iterable[Part]) -> dict[str, str]:
     """What `clusterList` and `brokerStatus` show, under the names they look for."""
-    store, stats, now = broker.store, broker.store.stats, broker.clock()
-    info = {
+    store, stats, now = core.store, core.store.stats, core.clock()
+    info: dict[str, object] = {
         "brokerVersionDesc": version_name(CURRENT),
         "brokerVersion": CURRENT,
-        "brokerActive": broker.config.broker_role is not BrokerRole.SLAVE,
-        "bootTimestamp": broker.started_at,
-        "runtime": _duration(now - broker.started_at),
-        "startAcceptSendRequestTimeStamp": broker.config.start_accept_send_request_time_stamp,
+        "brokerActive": core.config.broker_role is not BrokerRole.SLAVE,
+        "bootTimestamp": core.started_at,
+        "runtime": _duration(now - core.started_at),
+        "startAcceptSendRequestTimeStamp": core.config.start_accept_send_request_time_stamp,
         "putTps": _rates(stats.put_tps()),
         "getFoundTps": _rates(stats.get_found_tps()),
         "getMissTps": _rates(stats.get_missed_tps()),
@@ -179,17 +191,16 @@ def runtime_info(broker: "Broker") -> dict[str, str]:
         "timerCongestNum": 0,
         "timerEnqueueTps": 0.0,
         "timerDequeueTps": 0.0,
-        **broker.day_totals.table(),
     }
     # One event loop instead of thread pools: nothing queues in front of the handlers.
     for pool in ("send", "pull", "litePull", "query", "ack"):
         info[f"{pool}ThreadPoolQueueSize"] = 0
-        info[f"{pool}ThreadPoolQueueCapacity"] = broker.server.limits.requests_per_connection
+        info[f"{pool}ThreadPoolQueueCapacity"] = core.ports.server.limits.requests_per_connection
         info[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
     info["EndTransactionQueueSize"] = 0
-    info["EndTransactionThreadPoolQueueCapacity"] = broker.server.limits.requests_per_connection
-    for source in broker.runtime_sources:
-        info.update(source())
+    info["EndTransactionThreadPoolQueueCapacity"] = core.ports.server.limits.requests_per_connection
+    for part in parts:
+        info.update(part.runtime())
     return {key: _text(value) for key, value in info.items()}
 
 

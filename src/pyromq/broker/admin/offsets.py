@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from typing import TYPE_CHECKING
 
 from pyromq.broker.admin.stats import Stat
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
+from pyromq.broker.part import Part
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
 from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
@@ -27,18 +28,15 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.config import BrokerRole
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
-
 WHICH_TABLE = "table"
 ORDERED_BATCHES = "consumerOrderInfo"
 
 
-class OffsetAdmin:
+class OffsetAdmin(Part):
     """Offset administration."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -55,7 +53,7 @@ class OffsetAdmin:
     async def _all(self, request: Command, _connection: Connection) -> Command:
         """For slaves. One of ours asks under the same code for the batches of ordered pops, which Apache's keep."""
         ordered = request.ext.get(WHICH_TABLE) == ORDERED_BATCHES
-        table: Body = self._broker.ordered_batches.table() if ordered else self._broker.offsets.table()
+        table: Body = self._core.tables.batches.table() if ordered else self._core.offsets.table()
         return request.reply(body=await asyncio.to_thread(table.encode))
 
     def _stats(self, request: Command, _connection: Connection) -> Command:
@@ -66,23 +64,23 @@ class OffsetAdmin:
         elif header.topic_list:
             topics = {topic for topic in header.topic_list.split(";") if topic}
         else:
-            topics = self._broker.offsets.topics_of(group)
+            topics = self._core.offsets.topics_of(group)
         stats = ConsumeStats()
         for topic in sorted(topics):
-            config = self._broker.topics.get(topic)
+            config = self._core.topics.get(topic)
             if config is None or not self._consumes(group, topic):
                 continue
             stats.offset_table.update(self._progress(group, config))
-            stats.consume_tps += self._broker.stats.per_second(Stat.GROUP_GET_NUMS, f"{topic}@{group}")
+            stats.consume_tps += self._core.stats.per_second(Stat.GROUP_GET_NUMS, f"{topic}@{group}")
         return request.reply(body=stats.encode())
 
     def _consumes(self, group: str, topic: str) -> bool:
         """Whether the group subscribes to the topic now; unknown while none of its members is connected."""
-        live = self._broker.consumers.get(group)
+        live = self._core.consumers.get(group)
         return live is None or not live.subscriptions or topic in live.subscriptions
 
     def _progress(self, group: str, topic: TopicConfig) -> dict[MessageQueue, OffsetWrapper]:
-        store, offsets, name = self._broker.store, self._broker.offsets, topic.topic_name
+        store, offsets, name = self._core.store, self._core.offsets, topic.topic_name
         table = {}
         for queue_id in range(topic.read_queue_nums):
             broker_offset = max(0, store.max_offset(name, queue_id))
@@ -90,7 +88,7 @@ class OffsetAdmin:
             consumer_offset = stored or 0
             pulled = offsets.pull_offset(group, name, queue_id)
             last = store.lookup.store_time(name, queue_id, consumer_offset - 1) if consumer_offset > 0 else 0
-            table[MessageQueue(name, self._broker.config.broker_name, queue_id)] = OffsetWrapper(
+            table[MessageQueue(name, self._core.config.broker_name, queue_id)] = OffsetWrapper(
                 broker_offset=broker_offset,
                 consumer_offset=consumer_offset,
                 pull_offset=max(pulled or 0, consumer_offset),
@@ -102,20 +100,20 @@ class OffsetAdmin:
         ordered = request.header(GetBrokerConsumeStatsHeader).is_order
         groups = []
         total = inflight = 0
-        for group in self._broker.groups:
+        for group in self._core.groups:
             each = []
-            for name in sorted(self._broker.offsets.topics_of(group.group_name)):
-                topic = self._broker.topics.get(name)
+            for name in sorted(self._core.offsets.topics_of(group.group_name)):
+                topic = self._core.topics.get(name)
                 if topic is None or (ordered and not topic.order):
                     continue
                 table = self._progress(group.group_name, topic)
                 total += sum(max(0, row.broker_offset - row.consumer_offset) for row in table.values())
                 inflight += sum(max(0, row.pull_offset - row.consumer_offset) for row in table.values())
-                rate = self._broker.stats.per_second(Stat.GROUP_GET_NUMS, f"{name}@{group.group_name}")
+                rate = self._core.stats.per_second(Stat.GROUP_GET_NUMS, f"{name}@{group.group_name}")
                 each.append(ConsumeStats(offset_table=table, consume_tps=rate))
             groups.append({group.group_name: each})
         body = ConsumeStatsList(
-            broker_addr=self._broker.address,
+            broker_addr=self._core.address,
             consume_stats_list=groups,
             total_diff=total,
             total_inflight_diff=inflight,
@@ -124,24 +122,24 @@ class OffsetAdmin:
 
     def _reset(self, request: Command, _connection: Connection) -> Command:
         header = request.header(InvokeBrokerToResetOffsetHeader)
-        broker = self._broker
-        if broker.config.broker_role is BrokerRole.SLAVE:
+        core = self._core
+        if core.config.broker_role is BrokerRole.SLAVE:
             raise Refused(ResponseCode.SYSTEM_ERROR, "can not reset offset in slave broker: ask its master")
-        topic = broker.topics.get(header.topic)
+        topic = core.topics.get(header.topic)
         if topic is None:
             raise topic_not_exist(header.topic)
-        if header.group not in broker.groups:
+        if header.group not in core.groups:
             raise group_not_exist(header.group)
-        if broker.config.use_server_side_reset_offset:
+        if core.config.use_server_side_reset_offset:
             targets = self._targets(header, topic)
             for queue, offset in targets.items():
-                broker.offsets.reset(header.group, header.topic, queue.queue_id, offset)
+                core.offsets.reset(header.group, header.topic, queue.queue_id, offset)
             return request.reply(body=ResetOffsetBody(offset_table=targets).encode())
         return self._push_reset(request, header, topic)
 
     def _targets(self, header: InvokeBrokerToResetOffsetHeader, topic: TopicConfig) -> dict[MessageQueue, int]:
         """Where each queue goes on from. Raises Refused for a queue or offset that does not exist."""
-        broker, name = self._broker, header.topic
+        core, name = self._core, header.topic
         queue_ids = range(topic.read_queue_nums)
         if header.queue_id is not None and header.queue_id >= 0:
             if header.queue_id not in queue_ids:
@@ -151,7 +149,7 @@ class OffsetAdmin:
             queue_ids = range(header.queue_id, header.queue_id + 1)
         targets = {}
         for queue_id in queue_ids:
-            low, high = broker.store.min_offset(name, queue_id), broker.store.max_offset(name, queue_id)
+            low, high = core.store.min_offset(name, queue_id), core.store.max_offset(name, queue_id)
             if header.offset is not None and header.offset >= 0:
                 if not low <= header.offset <= high:
                     raise Refused(
@@ -162,14 +160,14 @@ class OffsetAdmin:
             elif header.timestamp < 0:
                 target = high
             else:
-                target = broker.store.lookup.offset_by_time(name, queue_id, header.timestamp)
-            targets[MessageQueue(name, broker.config.broker_name, queue_id)] = target
+                target = core.store.lookup.offset_by_time(name, queue_id, header.timestamp)
+            targets[MessageQueue(name, core.config.broker_name, queue_id)] = target
         return targets
 
     def _push_reset(self, request: Command, header: InvokeBrokerToResetOffsetHeader, topic: TopicConfig) -> Command:
         """Tell the connected members to go on from elsewhere; without force, only backwards."""
-        broker = self._broker
-        live = broker.consumers.get(header.group)
+        core = self._core
+        live = core.consumers.get(header.group)
         if live is None:
             raise Refused(
                 ResponseCode.CONSUMER_NOT_ONLINE,
@@ -178,7 +176,7 @@ class OffsetAdmin:
             )
         targets = {}
         for queue, target in self._targets(header, topic).items():
-            stored = broker.offsets.get(header.group, header.topic, queue.queue_id)
+            stored = core.offsets.get(header.group, header.topic, queue.queue_id)
             if stored is not None:
                 targets[queue] = target if header.is_force or target < stored else stored
         notice = ResetConsumerClientOffsetHeader(
@@ -199,35 +197,35 @@ class OffsetAdmin:
 
     def _clone(self, request: Command, _connection: Connection) -> Command:
         header = request.header(CloneGroupOffsetHeader)
-        broker = self._broker
-        broker.groups.require(header.dest_group)
-        topics = {header.topic} if header.topic else broker.offsets.topics_of(header.src_group)
+        core = self._core
+        core.groups.require(header.dest_group)
+        topics = {header.topic} if header.topic else core.offsets.topics_of(header.src_group)
         for topic in topics:
-            if topic not in broker.topics:
+            if topic not in core.topics:
                 continue
             if not header.offline and not self._consumes(header.src_group, topic):
                 continue
-            broker.offsets.clone(header.src_group, header.dest_group, topic)
+            core.offsets.clone(header.src_group, header.dest_group, topic)
         return request.reply()
 
     def _time_span(self, request: Command, _connection: Connection) -> Command:
         header = request.header(QueryConsumeTimeSpanHeader)
-        broker, name = self._broker, header.topic
-        topic = broker.topics.get(name)
+        core, name = self._core, header.topic
+        topic = core.topics.get(name)
         if topic is None:
             raise topic_not_exist(name)
-        now = broker.clock()
+        now = core.clock()
         spans = []
         for queue_id in range(topic.write_queue_nums):
-            low, high = broker.store.min_offset(name, queue_id), broker.store.max_offset(name, queue_id)
-            oldest = broker.store.lookup.store_time(name, queue_id, low)
-            newest = broker.store.lookup.store_time(name, queue_id, high - 1) if high > 0 else -1
-            consumed = broker.offsets.get(header.group, name, queue_id) or 0
-            reached = broker.store.lookup.store_time(name, queue_id, consumed - 1) if consumed > 0 else oldest
-            waiting = broker.store.lookup.store_time(name, queue_id, consumed) if consumed < high else -1
+            low, high = core.store.min_offset(name, queue_id), core.store.max_offset(name, queue_id)
+            oldest = core.store.lookup.store_time(name, queue_id, low)
+            newest = core.store.lookup.store_time(name, queue_id, high - 1) if high > 0 else -1
+            consumed = core.offsets.get(header.group, name, queue_id) or 0
+            reached = core.store.lookup.store_time(name, queue_id, consumed - 1) if consumed > 0 else oldest
+            waiting = core.store.lookup.store_time(name, queue_id, consumed) if consumed < high else -1
             spans.append(
                 QueueTimeSpan(
-                    message_queue=MessageQueue(name, broker.config.broker_name, queue_id),
+                    message_queue=MessageQueue(name, core.config.broker_name, queue_id),
                     min_time_stamp=oldest,
                     min_time_stamp_str=_text(oldest),
                     max_time_stamp=newest,
@@ -242,7 +240,7 @@ class OffsetAdmin:
     def _correction(self, request: Command, _connection: Connection) -> Command:
         """The smallest offset of each queue over the groups of a topic, not below that of the group to compare with."""
         header = request.header(QueryCorrectionOffsetHeader)
-        offsets, topic = self._broker.offsets, header.topic
+        offsets, topic = self._core.offsets, header.topic
         skipped = {group for group in (header.filter_groups or "").split(",") if group}
         smallest: dict[int, int] = {}
         for group in offsets.groups_of(topic) - skipped:

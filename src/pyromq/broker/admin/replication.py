@@ -1,10 +1,13 @@
 """Master and slaves, for admins and other brokers: GET_BROKER_HA_STATUS, EXCHANGE_BROKER_HA_INFO and COMPARE_LOG."""
 
 import asyncio
-from typing import TYPE_CHECKING
 
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Part
 from pyromq.broker.replication import proof
+from pyromq.broker.replication.slave import MasterLink
+from pyromq.broker.replication.succession.actingmaster import ActingMaster
 from pyromq.protocol.bodies.replication import LogProof
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -17,15 +20,15 @@ from pyromq.protocol.headers.replication import (
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
 
-
-class ReplicationAdmin:
+class ReplicationAdmin(Part):
     """Tells how replication goes."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core, link: MasterLink | None, acting: ActingMaster | None) -> None:
+        self._core = core
+        self._replicas = core.ports.replicas
+        self._link = link
+        self._acting = acting
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -36,8 +39,7 @@ class ReplicationAdmin:
         }
 
     def _status(self, request: Command, _connection: Connection) -> Command:
-        broker = self._broker
-        status = broker.link.status() if broker.link is not None else broker.replicas.status()
+        status = self._link.status() if self._link is not None else self._replicas.status()
         return request.reply(body=status.encode())
 
     def _addresses(self, request: Command, _connection: Connection) -> Command:
@@ -45,27 +47,27 @@ class ReplicationAdmin:
 
         Where that is, it learns from the name servers all the same.
         """
-        broker, told = self._broker, request.header(ExchangeBrokerHaInfoHeader)
-        if broker.link is not None and told.master_ha_address:
-            if broker.acting is not None:
-                broker.acting.stand_back()
+        told = request.header(ExchangeBrokerHaInfoHeader)
+        if self._link is not None and told.master_ha_address:
+            if self._acting is not None:
+                self._acting.stand_back()
             return request.reply()
-        identity = broker.registration.identity
+        identity = self._core.identity
         return request.reply(
             header=ExchangeBrokerHaInfoResponseHeader(
                 master_ha_address=identity.ha_address,
-                master_flush_offset=self._broker.store.progress.flushed,
+                master_flush_offset=self._core.store.progress.flushed,
                 master_address=identity.address,
             )
         )
 
     async def _compare(self, request: Command, connection: Connection) -> Command:
         """Whether a slave's log is the beginning of this one; if it is, the slave gets a ticket."""
-        broker, offset = self._broker, request.header(CompareLogHeader).offset
-        if broker.link is not None:
+        offset = request.header(CompareLogHeader).offset
+        if self._link is not None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "this broker is a slave itself: ask its master")
         theirs = LogProof.of_request(request.body) if request.body else LogProof()
-        store, stretches = broker.store, theirs.stretches
+        store, stretches = self._core.store, theirs.stretches
         low, high = store.min_physical_offset, store.max_physical_offset
         if not proof.is_acceptable(theirs):
             raise Refused(ResponseCode.INVALID_PARAMETER, "stretches that are too long, too many or nowhere")
@@ -78,5 +80,5 @@ class ReplicationAdmin:
         differs = proof.difference(theirs, mine)
         if differs is not None:
             return request.reply(header=CompareLogResponseHeader(differs=differs))
-        ticket = broker.replicas.tickets.give(offset, connection.peer.host)
+        ticket = self._replicas.tickets.give(offset, connection.peer.host)
         return request.reply(header=CompareLogResponseHeader(ticket=ticket))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 
 from pyromq.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from pyromq.store.log.put import PutResult
 
 SAMPLE_INTERVAL_MS = 10_000
 HOUR_SAMPLE_EVERY_MS = 600_000
@@ -69,13 +70,15 @@ class BrokerStats:
         clock: Callable[[], int],
         known: Callable[[str, str], bool] = lambda _topic, _group: True,
         *,
+        cluster: str = "",
         capacity: int = MAX_ITEMS,
     ) -> None:
+        self._cluster = cluster
         self._clock = clock
         self._known = known
         self._capacity = capacity
         self._items: dict[tuple[str, str], _Item] = {}
-        self._puts: dict[tuple[str, str], tuple[_Item, _Item, _Item]] = {}
+        self._puts: dict[str, tuple[_Item, _Item, _Item]] = {}
 
     def add(self, stat: Stat, key: str, amount: int = 1, times: int = 1) -> None:
         """Count `amount` for the key."""
@@ -83,15 +86,19 @@ class BrokerStats:
         item.total += amount
         item.times += times
 
-    def add_put(self, topic: str, cluster: str, count: int, size: int, times: int = 1) -> None:
+    def stored(self, topic: str, result: PutResult) -> None:
+        """Count a message or batch that was stored."""
+        self.add_put(topic, result.count, result.size)
+
+    def add_put(self, topic: str, count: int, size: int, times: int = 1) -> None:
         """Count messages that were stored by so many sends, for their topic and for all of them."""
-        items = self._puts.get((topic, cluster))
+        items = self._puts.get(topic)
         if items is None:
-            kinds = (Stat.TOPIC_PUT_NUMS, topic), (Stat.TOPIC_PUT_SIZE, topic), (Stat.BROKER_PUT_NUMS, cluster)
+            kinds = (Stat.TOPIC_PUT_NUMS, topic), (Stat.TOPIC_PUT_SIZE, topic), (Stat.BROKER_PUT_NUMS, self._cluster)
             first, second, third = kinds
             items = self._item(*first), self._item(*second), self._item(*third)
             if first in self._items:
-                self._puts[topic, cluster] = items
+                self._puts[topic] = items
         number, volume, everything = items
         number.total += count
         number.times += count

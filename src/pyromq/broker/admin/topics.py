@@ -2,10 +2,13 @@
 
 import asyncio
 import itertools
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Iterable
+from typing import TypeVar
 
 from pyromq.broker.admin.stats import Stat
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.part import Part
 from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import TopicFilterType
@@ -27,9 +30,6 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
-
 V = TypeVar("V")
 
 MAX_PERM = 7
@@ -43,11 +43,12 @@ ATTRIBUTES = {
 """Topic attributes and the values that are served; Apache's batch queues and compaction are not."""
 
 
-class TopicAdmin:
+class TopicAdmin(Part):
     """Topic administration."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core, parts: Iterable[Part]) -> None:
+        self._core = core
+        self._parts = parts
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -64,7 +65,7 @@ class TopicAdmin:
 
     async def _create(self, request: Command, _connection: Connection) -> Command:
         header = request.header(UpdateAndCreateTopicHeader)
-        known = self._broker.topics.get(header.topic)
+        known = self._core.topics.get(header.topic)
         topic = TopicConfig(
             topic_name=header.topic,
             read_queue_nums=header.read_queue_nums,
@@ -76,23 +77,23 @@ class TopicAdmin:
             attributes=changed_attributes(known, header.attributes or ""),
         )
         self._check(topic)
-        await self._broker.topics.put(topic)
+        await self._core.topics.put(topic)
         return request.reply()
 
     async def _create_list(self, request: Command, _connection: Connection) -> Command:
         topics = TopicConfigList.of_request(request.body).topic_config_list
         for topic in topics:
-            known = self._broker.topics.get(topic.topic_name)
+            known = self._core.topics.get(topic.topic_name)
             changes = ",".join(_change(key, value) for key, value in topic.attributes.items())
             topic.attributes = changed_attributes(known, changes)
             self._check(topic)
-        await self._broker.topics.put_all(topics)
+        await self._core.topics.put_all(topics)
         return request.reply()
 
     def _check(self, topic: TopicConfig) -> None:
         names.check_topic(topic.topic_name)
-        config = self._broker.config
-        if config.validate_system_topic_when_update_topic and self._broker.topics.is_system(topic.topic_name):
+        config = self._core.config
+        if config.validate_system_topic_when_update_topic and self._core.topics.is_system(topic.topic_name):
             raise Refused(
                 ResponseCode.INVALID_PARAMETER, f"the topic[{topic.topic_name}] is conflict with system topic"
             )
@@ -111,20 +112,32 @@ class TopicAdmin:
     async def _delete(self, request: Command, _connection: Connection) -> Command:
         topic = request.header(DeleteTopicInBrokerHeader).topic
         names.check_topic(topic)
-        if self._broker.topics.is_system(topic):
+        if self._core.topics.is_system(topic):
             raise Refused(ResponseCode.INVALID_PARAMETER, f"the topic[{topic}] is conflict with system topic")
         retries = {
             retry
-            for group in self._broker.offsets.groups_of(topic)
+            for group in self._core.offsets.groups_of(topic)
             for plus in (False, True)
-            if (retry := names.pop_retry_topic(group, topic, plus=plus)) in self._broker.topics
+            if (retry := names.pop_retry_topic(group, topic, plus=plus)) in self._core.topics
         }
-        await self._broker.delete_topics({topic, *retries})
+        await self._forget({topic, *retries})
         return request.reply()
+
+    async def _forget(self, topics: set[str]) -> None:
+        """Everything that the broker knows about topics. What is in the log stays until it ages."""
+        core = self._core
+        for deletion in [*map(core.topics.delete, topics), *map(core.tables.modes.forget_topic, topics)]:
+            await deletion
+        for topic in topics:
+            core.offsets.forget_topic(topic)
+            for part in self._parts:
+                part.forget_topic(topic)
+            core.store.delete_topic(topic)
+        core.stats.forget(lambda key: not topics.isdisjoint(key.split("@")))
 
     async def _all(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetAllTopicConfigHeader)
-        table = self._broker.topics.table()
+        table = self._core.topics.table()
         if header.topic_seq is None:
             return request.reply(body=await asyncio.to_thread(table.encode))
         total = len(table.topic_config_table)
@@ -134,35 +147,35 @@ class TopicAdmin:
 
     def _one(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetTopicConfigHeader).topic
-        topic = self._broker.topics.get(name)
+        topic = self._core.topics.get(name)
         if topic is None:
             raise topic_not_exist(name)
         return request.reply(body=topic.encode())
 
     def _stats(self, request: Command, _connection: Connection) -> Command:
         name = request.header(GetTopicStatsInfoHeader).topic
-        topic = self._broker.topics.get(name)
+        topic = self._core.topics.get(name)
         if topic is None:
             raise topic_not_exist(name)
-        store = self._broker.store
+        store = self._core.store
         table = {}
         for queue_id in range(max(topic.read_queue_nums, topic.write_queue_nums)):
             low, high = store.min_offset(name, queue_id), store.max_offset(name, queue_id)
             newest = store.lookup.store_time(name, queue_id, high - 1) if high > 0 else 0
-            queue = MessageQueue(name, self._broker.config.broker_name, queue_id)
+            queue = MessageQueue(name, self._core.config.broker_name, queue_id)
             table[queue] = TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=max(newest, 0))
-        rate = self._broker.stats.per_second(Stat.TOPIC_PUT_NUMS, name)
+        rate = self._core.stats.per_second(Stat.TOPIC_PUT_NUMS, name)
         return request.reply(body=TopicStatsTable(offset_table=table, topic_put_tps=rate).encode())
 
     def _consumed_by(self, request: Command, _connection: Connection) -> Command:
         topic = request.header(QueryTopicConsumeByWhoHeader).topic
-        live = self._broker.consumers.groups_of_topic(topic)
-        groups = sorted({*live, *self._broker.offsets.groups_of(topic)})
+        live = self._core.consumers.groups_of_topic(topic)
+        groups = sorted({*live, *self._core.offsets.groups_of(topic)})
         return request.reply(body=GroupList(group_list=groups).encode())
 
     def _system(self, request: Command, _connection: Connection) -> Command:
         topics = sorted(
-            topic.topic_name for topic in self._broker.topics if self._broker.topics.is_system(topic.topic_name)
+            topic.topic_name for topic in self._core.topics if self._core.topics.is_system(topic.topic_name)
         )
         return request.reply(body=TopicList(topic_list=topics).encode())
 

@@ -3,12 +3,24 @@
 import asyncio
 import logging
 import socket
+from dataclasses import dataclass
 
 from pyromq.remoting.address import Address
 
 log = logging.getLogger(__name__)
 
 REACH_TIMEOUT = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Under which name and at which addresses a broker registers."""
+
+    cluster: str
+    name: str
+    broker_id: int
+    address: str
+    ha_address: str
 
 
 def local_address() -> str:

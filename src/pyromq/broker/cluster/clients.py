@@ -81,18 +81,18 @@ class ConsumerGroup:
 
 
 class Consumers:
-    """Consumer groups with at least one member. `changed` is called when a group's members or topics change."""
+    """Consumer groups with at least one member."""
 
     def __init__(
         self,
         clock: Callable[[], int],
-        changed: Callable[[ConsumerGroup], None],
         *,
         max_text: int = MAX_TEXT,
         max_text_each: int = MAX_TEXT_EACH,
     ) -> None:
         self._clock = clock
-        self._changed = changed
+        self.listeners: list[Callable[[ConsumerGroup], None]] = []
+        """Told about a group whose members or topics changed."""
         self._groups: dict[str, ConsumerGroup] = {}
         self._of_connection: dict[Connection, set[str]] = {}
         self.text = Shares("the characters of subscriptions", max_text, max_text_each)
@@ -158,6 +158,10 @@ class Consumers:
             del self._groups[group_name]
             self.text.give_back(*group.charge)
         self._changed(group)
+
+    def _changed(self, group: ConsumerGroup) -> None:
+        for listener in self.listeners:
+            listener(group)
 
     def _recharge(self, old: tuple[str, int], new: tuple[str, int]) -> tuple[str, int]:
         if new != old:

@@ -6,57 +6,57 @@ about topics they subscribed to before those existed.
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
-from pyromq.broker.cluster.clients import Client, ConsumerGroup, Consumers, Producers
-from pyromq.broker.cluster.rights import ClientIds, Rights
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.admin.stats import OTHER
+from pyromq.broker.cluster.clients import Client, ConsumerGroup
+from pyromq.broker.cluster.rights import ClientIds
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
-from pyromq.broker.filter.filters import Filters
+from pyromq.broker.part import Every, Figure, Part, limit
 from pyromq.broker.refusals import answer as refusal
-from pyromq.broker.tables.groups import Groups
 from pyromq.broker.tables.savedtable import Save, Unsaved
-from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, HeartbeatData
-from pyromq.protocol.bodies.enums import MessageModel
+from pyromq.protocol.bodies.enums import ConsumeType, MessageModel
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.callbacks import NotifyConsumerIdsChangedHeader
 from pyromq.protocol.headers.consume import HeartBeatResponseHeader, UnregisterClientHeader
+from pyromq.protocol.release import version_name
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler, Outcome
 
 log = logging.getLogger(__name__)
 
+SCAN_INTERVAL = 10.0
 SLICE = 64
 """Groups of a heartbeat that are taken at once; a few milliseconds."""
+_MODES = {
+    ConsumeType.CONSUME_PASSIVELY: "push",
+    ConsumeType.CONSUME_ACTIVELY: "pull",
+    ConsumeType.CONSUME_POP: "pop",
+}
 
 
-class Heartbeats:
+class Heartbeats(Part):
     """Keeps the tables of producers and consumers."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        filters: Filters,
-        clock: Callable[[], int],
-        rights: Rights | None = None,
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._filters = filters
-        self._clock = clock
-        self._rights = rights or Rights()
+    def __init__(self, core: Core) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._groups = core.groups
+        self._filters = core.tables.filters
+        self._clock = core.clock
+        self._rights = core.rights
         self.client_ids = ClientIds()
-        self.consumers = Consumers(clock, self._group_changed)
-        self.producers = Producers(clock, max_groups=config.max_groups)
+        self.consumers = core.consumers
+        self.producers = core.producers
+        core.consumers.listeners.append(self._group_changed)
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -65,6 +65,31 @@ class Heartbeats:
             RequestCode.UNREGISTER_CLIENT: self._unregister,
             RequestCode.CHECK_CLIENT_CONFIG: self._check,
         }
+
+    def every(self) -> Iterable[Every]:
+        """Look for those who fell silent."""
+        return [Every(SCAN_INTERVAL, self.drop_silent)]
+
+    def metrics(self) -> Iterable[Figure]:
+        """Who is connected."""
+        labels = ("language", "version", "protocol_type")
+        producers = Counter(map(_kind, self.producers.clients())).items()
+        yield Figure("rocketmq_producer_connections", "Connected producers.", producers, labels)
+        consumers = [
+            ((*kind, group.name, _MODES.get(group.consume_type, "push"), system), count)
+            for group in self.consumers
+            for system in ["true" if names.is_system_group(group.name) else "false"]
+            for kind, count in Counter(map(_kind, group.members.values())).items()
+        ]
+        yield Figure(
+            "rocketmq_consumer_connections",
+            "Connected consumers.",
+            consumers,
+            (*labels, "consumer_group", "consume_mode", "is_system"),
+            others=("unknown", "unknown", "remoting", OTHER, "push", "false"),
+        )
+        yield limit("producer_groups", self.producers.refused)
+        yield limit("subscriptions", self.consumers.text.refused)
 
     def connection_closed(self, connection: Connection) -> None:
         """A connection ended: whoever was behind it is gone."""
@@ -235,6 +260,13 @@ def _parts(data: HeartbeatData) -> Iterator[HeartbeatData]:
             consumer_data_set=consumers[start : start + SLICE],
             producer_data_set=producers[start : start + SLICE],
         )
+
+
+def _kind(client: Client) -> tuple[str, str, str]:
+    """The labels of a client."""
+    language = client.language.name if client.language is not None else "unknown"
+    version = version_name(client.version).lower() if client.version >= 0 else "unknown"
+    return language.lower(), version, "remoting"
 
 
 def _answer(request: Command, *, changed: bool) -> Command:

@@ -6,39 +6,48 @@ act for one that the others still see. While none answers, what was known last s
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from pyromq.broker.cluster.registration import Identity
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.part import Every, Part
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.route import BrokerMemberGroupBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.namesrv import BrokerHeartbeatHeader, GetBrokerMemberGroupHeader
-from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
+from pyromq.store.config import BrokerRole
 
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 3.0
 
 
-class Members:
-    """`changed` is called after each look that got an answer."""
+class Members(Part):
+    """Gives signs of life to the name servers, and on a slave looks who else does."""
 
-    def __init__(self, config: BrokerConfig, client: Client, identity: Identity) -> None:
-        self._config = config
-        self._client = client
-        self._identity = identity
+    def __init__(self, core: Core) -> None:
+        self._config = core.config
+        self._client = core.client
+        self._identity = core.identity
         self._asked = asyncio.Event()
-        self.changed: Callable[[], None] = lambda: None
+        self.listeners: list[Callable[[], None]] = []
+        """Called after each look that got an answer."""
         self.addresses: dict[int, str] = {}
         """Of every member by broker id, this one included once it is registered."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self._notified}
+
+    def every(self) -> Iterable[Every]:
+        """Only where a slave may act for its master."""
+        if not self._config.enable_slave_acting_master:
+            return
+        yield Every(self._config.broker_heartbeat_interval / 1000, self.beat)
+        if self._config.broker_role is BrokerRole.SLAVE:
+            yield Every(CALL_TIMEOUT, self.keep, at_once=True)
 
     @property
     def smallest(self) -> int | None:
@@ -52,7 +61,8 @@ class Members:
             self._asked.clear()
             try:
                 if await self.look():
-                    self.changed()
+                    for listener in self.listeners:
+                        listener()
             except Exception:
                 log.exception("looking for the members of the group failed")
             try:

@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.tables.topics import Topics
+from pyromq.broker.core import Core
+from pyromq.broker.part import Figure, Part, gauge
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.registration import RegisterBrokerBody, body_crc32
 from pyromq.protocol.bodies.tables import KVTable
@@ -20,7 +20,6 @@ from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.namesrv import RegisterBrokerHeader, RegisterBrokerResponseHeader, UnregisterBrokerHeader
 from pyromq.protocol.routes import INHERIT, READ_WRITE
-from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
 
 log = logging.getLogger(__name__)
@@ -32,17 +31,6 @@ TAKEN_INTERVAL = 3.0
 """Between two attempts while another broker has this one's name and id."""
 REMINDER = 60.0
 """Seconds after which it is said again that there is another one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """Under which name and at which addresses a broker registers."""
-
-    cluster: str
-    name: str
-    broker_id: int
-    address: str
-    ha_address: str
 
 
 @dataclass(slots=True)
@@ -76,20 +64,20 @@ class _Desk:
         self.wake.set()
 
 
-class Registration:
-    """Registers one broker with all of its name servers."""
+class Registration(Part):
+    """Registers one broker with all of its name servers. `registered` is told which changed topics one knows now."""
 
-    def __init__(self, config: BrokerConfig, client: Client, topics: Topics, identity: Identity) -> None:
-        self._config = config
-        self._client = client
-        self._topics = topics
-        self.identity = identity
-        self._desks = [_Desk(address) for address in config.namesrv_addr]
+    def __init__(self, core: Core, registered: Callable[[Collection[str]], None]) -> None:
+        self._config = core.config
+        self._client = core.client
+        self._topics = core.topics
+        self._registered = registered
+        self.identity = core.identity
+        self._desks = [_Desk(address) for address in core.config.namesrv_addr]
         self._tasks: list[asyncio.Task[None]] = []
         self.filter_servers: list[str] = []
-        self.registered: Callable[[Collection[str]], None] = lambda _topics: None
-        """Told which changed topics a name server knows now."""
         self.master = MasterAddress()
+        core.topics.listeners.append(self.announce)
 
     @property
     def name_servers(self) -> tuple[str, ...]:
@@ -106,7 +94,13 @@ class Registration:
         """Name servers that know of another broker under this one's name and id."""
         return sum(bool(desk.conflict) for desk in self._desks)
 
-    async def start(self) -> None:
+    def metrics(self) -> Iterable[Figure]:
+        """Who knows this broker."""
+        known = list(self.standing.values()).count(None)
+        yield gauge("pyromq_registered_name_servers", "Name servers that know this broker.", known)
+        yield gauge("pyromq_name_conflicts", "Name servers that know another with its name and id.", self.conflicts)
+
+    async def join(self) -> None:
         """Register and keep registered. Returns once every name server answered, or some take too long over it."""
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep(desk)) for desk in self._desks]
@@ -133,9 +127,11 @@ class Registration:
         for desk in self._desks:
             desk.ask_for_all()
 
-    async def unregister(self) -> None:
+    async def leave(self) -> None:
         """Leave every name server, so that clients stop coming at once."""
         tasks, self._tasks = self._tasks, []
+        if not tasks:
+            return
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -166,7 +162,7 @@ class Registration:
         if failure is None:
             self._watch(desk)
             if changed:
-                self.registered(changed.keys())
+                self._registered(changed.keys())
             if desk.failing:
                 log.info("registered with name server %s", desk.address)
         elif not desk.failing and not desk.conflict:

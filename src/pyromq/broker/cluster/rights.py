@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class Rights:
-    """Answers for the guard of a broker, once it has one."""
+    """Answers for the guard of a broker, if it has one."""
 
-    def __init__(self) -> None:
-        self.guard: Guard | None = None
+    def __init__(self, guard: "Guard | None" = None) -> None:
+        self.guard = guard
 
     def user_of(self, request: Command) -> str:
         """The user who signed a request that passed the guard; empty without authentication."""

@@ -2,25 +2,30 @@
 
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
-from pyromq.broker.tables.groups import Groups
-from pyromq.broker.tables.offsets import ConsumerOffsets
-from pyromq.store.messagestore import MessageStore
+from pyromq.broker.part import Every, Part
+from pyromq.store.config import BrokerRole
 
 log = logging.getLogger(__name__)
 
+INTERVAL = 180.0
 
-class Laggards:
+
+class Laggards(Part):
     """Disables consumption of a group once one of its queues is `consumerFallbehindThreshold` bytes behind."""
 
-    def __init__(self, config: BrokerConfig, groups: Groups, offsets: ConsumerOffsets, store: MessageStore) -> None:
-        self._config = config
-        self._groups = groups
-        self._offsets = offsets
-        self._store = store
+    def __init__(self, core: Core) -> None:
+        self._config = core.config
+        self._groups = core.groups
+        self._offsets = core.offsets
+        self._store = core.store
+
+    def every(self) -> Iterable[Every]:
+        """A slave leaves it to its master."""
+        return [] if self._config.broker_role is BrokerRole.SLAVE else [Every(INTERVAL, self.stop_them)]
 
     async def stop_them(self) -> None:
         """Look once; does nothing unless `disableConsumeIfConsumerReadSlowly` is set."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
 
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Every, Figure, Part, gauge, limit
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue
 
@@ -18,6 +19,7 @@ CLIENT_LOCK_LIFE_MS = 35_000
 GRACE_MS = 3_000
 MAX_LOCKS = 1_000_000
 LOOK_INTERVAL_MS = 1_000
+SCAN_INTERVAL = 10.0
 
 
 @dataclass(slots=True)
@@ -29,7 +31,7 @@ class _Lock:
     tied: bool
 
 
-class QueueLocks:
+class QueueLocks(Part):
     """Group → queue → lock. `grace` says how long one lasts whose owner went away and does not rely on it."""
 
     def __init__(
@@ -53,6 +55,15 @@ class QueueLocks:
 
     def __len__(self) -> int:
         return self._count
+
+    def every(self) -> Iterable[Every]:
+        """Make room."""
+        return [Every(SCAN_INTERVAL, self.drop_expired)]
+
+    def metrics(self) -> Iterable[Figure]:
+        """How many there are."""
+        yield gauge("pyromq_queue_locks", "Queues locked by ordered consumers.", len(self))
+        yield limit("queue_locks", self.refused)
 
     def lock(
         self,

@@ -4,22 +4,21 @@ Records go from the mapped log to the socket without being decoded or copied. A 
 runs again, with parking off, when something it wants arrives or its time is over.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterable
 from functools import partial
 
 import msgspec
 
-from pyromq.broker.admin.stats import BrokerStats, Stat
-from pyromq.broker.cluster.clients import ConsumerGroup, Consumers
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.admin.stats import Stat
+from pyromq.broker.cluster.clients import ConsumerGroup
 from pyromq.broker.consume.longpoll import ParkedPull, PullPark
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.filter.filters import Filter, Filters
-from pyromq.broker.tables.groups import Groups
+from pyromq.broker.filter.filters import Filter
+from pyromq.broker.part import Every, Figure, Park, Part, gauge, limit
+from pyromq.broker.replication.slave import MasterLink
 from pyromq.broker.tables.newnames import party_of
-from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.positions import within
-from pyromq.broker.tables.topics import Topics
 from pyromq.protocol import names
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import ConsumeType, MessageModel
@@ -39,7 +38,6 @@ from pyromq.protocol.routes import MASTER_ID, is_readable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.config import BrokerRole
-from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.read import GetResult, GetStatus
 
 MAX_STREAM_BYTES = 4 * 1024 * 1024
@@ -47,6 +45,7 @@ MAX_STREAM_BYTES = 4 * 1024 * 1024
 MAX_NAMED = 100
 """Damaged messages that an answer names at most."""
 MAX_HOLD_MS = 120_000
+PARK_TICK = 0.1
 
 # A look-up in an enum's class is a call into Python; these are asked for with every pull.
 _SLAVE = BrokerRole.SLAVE
@@ -102,36 +101,22 @@ def _stream_bytes(header: PullMessageHeader) -> int | None:
     return min(header.max_msg_bytes, MAX_STREAM_BYTES)
 
 
-class Puller:
+class Puller(Part):
     """Serves consumers."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        consumers: Consumers,
-        offsets: ConsumerOffsets,
-        store: MessageStore,
-        park: PullPark,
-        filters: Filters,
-        stats: BrokerStats,
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._consumers = consumers
-        self._offsets = offsets
-        self._store = store
-        self._park = park
-        self._filters = filters
-        self._stats = stats
-        self._clock = clock
-        self.master_alive: Callable[[], bool] = lambda: False
-        """On a slave: whether consumers are better off with its master."""
-        self.acts_as_master: Callable[[], bool] = lambda: False
-        """On a slave: whether it serves consumers in the place of its master."""
+    def __init__(self, core: Core, link: MasterLink | None) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._groups = core.groups
+        self._consumers = core.consumers
+        self._offsets = core.offsets
+        self._store = core.store
+        self._filters = core.tables.filters
+        self._stats = core.stats
+        self._clock = core.steady
+        self._role = core.role
+        self._link = link
+        self.park = PullPark(core.steady, core.store.max_offset, capacity=core.config.max_parked_pulls)
 
     @property
     def _lags_behind(self) -> bool:
@@ -141,6 +126,35 @@ class Puller:
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here; not on the fast port."""
         return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
+
+    def parks(self) -> Iterable[Park]:
+        """Pulls that found nothing."""
+        return [self.park]
+
+    def every(self) -> Iterable[Every]:
+        """Answer those that waited long enough."""
+        return [Every(PARK_TICK, self.park.tick)]
+
+    def metrics(self) -> Iterable[Figure]:
+        """How many wait."""
+        yield gauge("pyromq_parked_pulls", "Pulls that wait for an arrival.", len(self.park))
+        yield limit("parked_pulls", self.park.refused)
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Nobody waits there any more."""
+        self.park.forget(connection)
+
+    def role_changed(self) -> None:
+        """From now on nobody has what is beyond this log, or somebody else serves it."""
+        self.park.resume_all()
+
+    async def stop(self) -> None:
+        """Answer all."""
+        self.park.resume_all()
+
+    def _master_alive(self, link: MasterLink) -> bool:
+        """On a slave: whether consumers are better off with its master."""
+        return link.connected and not self._role.acting
 
     def _serve(self, request: Command, connection: Connection) -> Answer | None:
         header = request.header(PullMessageHeader)
@@ -173,7 +187,7 @@ class Puller:
 
     def _waits(self, code: ResponseCode, result: GetResult) -> bool:
         """Whether to hold a pull: there may be more here soon, and nowhere else now."""
-        if self._config.broker_role is _SLAVE and self.master_alive():
+        if self._link is not None and self._master_alive(self._link):
             return False
         return code is _NOT_FOUND or (self._lags_behind and result.status in _ELSEWHERE)
 
@@ -193,11 +207,11 @@ class Puller:
             pull.connection,
             pull.connection.peer.host,
         )
-        if not self._park.park(parked):
+        if not self.park.park(parked):
             # Not "nothing found": the client would ask again at once, and again.
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,
-                f"[TOO_MANY_WAITING]system busy: {len(self._park)} pulls wait for messages, which is maxParkedPulls "
+                f"[TOO_MANY_WAITING]system busy: {len(self.park)} pulls wait for messages, which is maxParkedPulls "
                 "or, for this address, three quarters of it; try again in a second, or raise it",
             )
 
@@ -222,7 +236,7 @@ class Puller:
         if code is _MOVED and self._lags_behind:
             code = ResponseCode.PULL_RETRY_IMMEDIATELY
             suggestion = pull.group.broker_id
-        if self._config.broker_role is _SLAVE and not result.suggest_slave and self.master_alive():
+        if self._link is not None and not result.suggest_slave and self._master_alive(self._link):
             suggestion = MASTER_ID
             if code is not _SUCCESS:
                 code = ResponseCode.PULL_RETRY_IMMEDIATELY
@@ -258,7 +272,7 @@ class Puller:
     def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
         """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
         config = self._config
-        reads = config.broker_role is not _SLAVE or config.slave_read_enable or self.acts_as_master()
+        reads = config.broker_role is not _SLAVE or config.slave_read_enable or self._role.acting
         if not reads:
             raise Refused(
                 ResponseCode.SYSTEM_BUSY,

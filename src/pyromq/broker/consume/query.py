@@ -1,7 +1,8 @@
 """Peeks things up: offsets of a queue, single messages by id, messages by key."""
 
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Part
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command, encode_head
 from pyromq.protocol.headers.consume import (
@@ -17,16 +18,15 @@ from pyromq.protocol.headers.consume import (
 from pyromq.protocol.headers.query import QueryMessageHeader, QueryMessageResponseHeader, ViewMessageByIdHeader
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.offsettime import Boundary
 
 
-class Queries:
+class Queries(Part):
     """Answers from the store alone."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore) -> None:
-        self._config = config
-        self._store = store
+    def __init__(self, core: Core) -> None:
+        self._config = core.config
+        self._store = core.store
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""

@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Iterator
 
 from pyromq.broker.cluster.heartbeats import Heartbeats
-from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consume.locks import QueueLocks
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.tables.groups import Groups
+from pyromq.broker.part import Part
 from pyromq.broker.tables.newnames import party_of
-from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.positions import within
-from pyromq.broker.tables.topics import MAX_QUEUES, Topics
+from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol.bodies.clients import ConsumerList
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse, UnlockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -25,30 +24,20 @@ from pyromq.protocol.headers.consume import (
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.messagestore import MessageStore
 
 
-class ConsumerRequests:
+class ConsumerRequests(Part):
     """Group members, offsets and locks."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        heartbeats: Heartbeats,
-        offsets: ConsumerOffsets,
-        locks: QueueLocks,
-        store: MessageStore,
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._groups = groups
+    def __init__(self, core: Core, heartbeats: Heartbeats, locks: QueueLocks) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._groups = core.groups
         self._heartbeats = heartbeats
-        self._consumers = heartbeats.consumers
-        self._offsets = offsets
+        self._consumers = core.consumers
+        self._offsets = core.offsets
         self._locks = locks
-        self._store = store
+        self._store = core.store
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""

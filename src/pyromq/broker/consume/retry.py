@@ -7,18 +7,16 @@ was retried as often as the limit; a message sent to `%RETRY%<group>` itself onl
 import asyncio
 import logging
 import random
-from collections.abc import Callable
 
-from pyromq.broker.admin.stats import BrokerStats, Stat
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.admin.stats import Stat
 from pyromq.broker.consume.locks import QueueLocks
+from pyromq.broker.core import Core
 from pyromq.broker.delay.detour import copy_of, read_record
-from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Part
 from pyromq.broker.replication.succession.escape import Escape
-from pyromq.broker.tables.groups import Groups
+from pyromq.broker.replication.succession.onward import Onward
 from pyromq.broker.tables.newnames import party_of
-from pyromq.broker.tables.topics import Topics
 from pyromq.protocol import names
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -33,7 +31,6 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutMessage, PutStatus
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -42,28 +39,18 @@ FIRST_LEVEL = 3
 DLQ_QUEUES = 1
 
 
-class Retries:
+class Retries(Part):
     """Takes back what consumers could not process."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        locks: QueueLocks,
-        store: MessageStore,
-        durability: Durability,
-        stats: BrokerStats,
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._groups = groups
+    def __init__(self, core: Core, locks: QueueLocks, onward: Onward) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._groups = core.groups
         self._locks = locks
-        self._store = store
-        self._durability = durability
-        self._stats = stats
-        self.way_out: Callable[[], Escape | None] = lambda: None
-        """On a slave that acts for its master: the way to another one."""
+        self._store = core.store
+        self._durability = core.durability
+        self._stats = core.stats
+        self._onward = onward
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -87,7 +74,7 @@ class Retries:
 
     def _send_back(self, request: Command, connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ConsumerSendMsgBackHeader)
-        escape = self.way_out()
+        escape = self._onward.way_out
         if self._config.broker_role is BrokerRole.SLAVE and escape is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
         group = self._groups.require(header.group, party_of(self._config, request, connection))

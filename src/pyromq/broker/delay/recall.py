@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Part
 from pyromq.broker.tables.topics import Topics
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -30,7 +31,7 @@ TAG = "_RECALL_TAG_"
 BODY = b"0"
 
 
-class Recalls:
+class Recalls(Part):
     """`stored(topic, result)` is told about each recall."""
 
     def __init__(

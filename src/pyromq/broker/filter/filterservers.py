@@ -11,14 +11,16 @@ import importlib.util
 import logging
 import os
 import sys
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol
 
 from pyromq.auth.settings import AuthSettings
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Every, Part
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.filtersrv import RegisterFilterServerHeader, RegisterFilterServerResponseHeader
@@ -34,6 +36,7 @@ from pyromq.settings.option import Option
 log = logging.getLogger(__name__)
 
 SILENCE_MS: Final = 30_000
+SCAN_INTERVAL: Final = 10.0
 FIRST_LOOK: Final = 5.0
 LOOK_INTERVAL_MS: Final = 30_000
 STOP_GRACE: Final = 5.0
@@ -47,16 +50,14 @@ class _Entry:
     seen_ms: int
 
 
-class FilterServers:
+class FilterServers(Part):
     """The list. `changed` is called with the addresses whenever they are others than before."""
 
-    def __init__(
-        self, config: BrokerConfig, own_ip: str, changed: Callable[[list[str]], None], clock: Callable[[], int]
-    ) -> None:
-        self._config = config
-        self._own_ip = own_ip
+    def __init__(self, core: Core, changed: Callable[[list[str]], None]) -> None:
+        self._config = core.config
+        self._own_ip = core.store.store_host.ip
         self._changed = changed
-        self._clock = clock
+        self._clock = core.clock
         self._table: dict[str, _Entry] = {}
 
     def __len__(self) -> int:
@@ -69,6 +70,10 @@ class FilterServers:
     def handlers(self) -> dict[int, Handler]:
         """The request code served here."""
         return {RequestCode.REGISTER_FILTER_SERVER: self._register}
+
+    def every(self) -> Iterable[Every]:
+        """Look for those who fell silent."""
+        return [Every(SCAN_INTERVAL, self.drop_silent)]
 
     def drop_silent(self) -> None:
         """Forget those that were not heard of for long."""
@@ -144,23 +149,17 @@ async def start_process(*command: str, secrets: Mapping[str, str] | None = None)
     )
 
 
-class FilterProcesses:
+class FilterProcesses(Part):
     """Keeps `filterServerNums` filter servers running."""
 
     def __init__(
-        self,
-        config: BrokerConfig,
-        broker_address: str,
-        servers: FilterServers,
-        clock: Callable[[], int],
-        *,
-        start: Callable[..., Awaitable[Process]] | None = None,
+        self, core: Core, servers: FilterServers, *, start: Callable[..., Awaitable[Process]] | None = None
     ) -> None:
-        self._config = config
-        self._broker_address = broker_address
+        self._config = core.config
+        self._broker_address = core.address
         self._servers = servers
-        self._clock = clock
-        self._start = start or partial(start_process, secrets=_secrets(config))
+        self._clock = core.clock
+        self._start = start or partial(start_process, secrets=_secrets(core.config))
         self._running: list[Process] = []
         self._next_look_ms = 0
 
@@ -177,6 +176,10 @@ class FilterProcesses:
                 f"filterServerNums = {config.filter_server_nums} needs RestrictedPython: "
                 "pip install 'pyromq[filters]', or set it to 0"
             )
+
+    def every(self) -> Iterable[Every]:
+        """Look after them, if there are to be any."""
+        return [Every(FIRST_LOOK, self.tick)] if self._config.filter_server_nums else []
 
     async def tick(self) -> None:
         """Look after the processes, if it is time."""

@@ -1,11 +1,12 @@
-"""Puts the parts of pop consumption together. No behaviour of its own."""
+"""Pop consumption as a part of the broker. No behaviour of its own."""
 
 import random
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
 
+from pyromq.broker.core import Core
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.pace import Paced
+from pyromq.broker.part import Every, Figure, Park, Part, Told, limit
 from pyromq.broker.pop.acks import Acks
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.comeback import Comeback
@@ -15,16 +16,13 @@ from pyromq.broker.pop.pops import Pops, QueueTurns
 from pyromq.broker.pop.queues import PopQueues
 from pyromq.broker.pop.revive import Revive, ReviveQueue
 from pyromq.broker.pop.revivelog import ReviveLog
-from pyromq.broker.replication.succession.actingmaster import Work
+from pyromq.broker.replication.succession.onward import Onward
+from pyromq.broker.tables.tail import Tail
 from pyromq.protocol.properties import Property
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.arrival import Arrival
-from pyromq.store.config import BrokerRole
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
-
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
 
 SAVE_INTERVAL = 10.0
 HELD_MARGIN_MS = 2_000
@@ -32,13 +30,15 @@ HELD_MARGIN_MS = 2_000
 LONGEST_NAP = 1.0
 
 
-class PopParts:
+class PopPart(Part):
     """Everything that pops need of a broker whose store is open and whose timer runs."""
 
-    def __init__(self, broker: "Broker", timer: TimerDelivery) -> None:
-        config, store, clock, topics, groups = broker.config, broker.store, broker.clock, broker.topics, broker.groups
-        offsets, batches, stats = broker.offsets, broker.ordered_batches, broker.stats
+    def __init__(self, core: Core, timer: TimerDelivery, onward: Onward, tail: Tail) -> None:
+        config, store, clock, topics, groups = core.config, core.store, core.clock, core.topics, core.groups
+        offsets, batches, stats = core.offsets, core.tables.batches, core.stats
+        self._core = core
         self._store = store
+        self._tail = tail
         self.batches = batches
         self.park, self.questions = (
             PopPark(
@@ -49,17 +49,17 @@ class PopParts:
             )
             for _ in range(2)
         )
-        log = self.log = ReviveLog(config, store, clock, broker.put_onward)
+        log = self.log = ReviveLog(config, store, clock, onward.put)
         self.buffer = PopBuffer(config, log, offsets, lambda: store.progress.flushed, clock)
         turns = QueueTurns(config, topics, random.Random())
         queues = PopQueues(config, store, offsets, self.buffer, batches)
-        self.pops = Pops(config, topics, groups, broker.filters, queues, turns, self.park, stats, clock)
+        self.pops = Pops(config, topics, groups, core.tables.filters, queues, turns, self.park, stats, clock)
         self.acks = Acks(
-            config, topics, store, broker.durability, offsets, log, self.buffer, batches, self.park, stats, clock
+            config, topics, store, core.durability, offsets, log, self.buffer, batches, self.park, stats, clock
         )
-        self.acks.stands_in = lambda: broker.way_out() is not None
+        self.acks.stands_in = lambda: core.role.working
         self.peeks = Peeks(config, topics, groups, store, queues, turns, self.park, self.questions, clock)
-        comeback = Comeback(config, topics, groups, offsets, store, stats, broker.sender.count, put=broker.put_onward)
+        comeback = Comeback(config, topics, groups, offsets, store, stats, stats.stored, put=onward.put)
         self.revive = Revive(
             [
                 ReviveQueue(number, config, store, offsets, log, comeback, lambda: timer.read_time)
@@ -70,10 +70,30 @@ class PopParts:
         self._paces = [Paced(self.park.step), Paced(self.questions.step), Paced(self.buffer.step)]
         self.park.wake, self.questions.wake, self.buffer.wake = (pace.wake for pace in self._paces)
         self._reviving = Paced(self.revive.step, longest_nap=LONGEST_NAP)
+        onward.keep(self.revive_topic, self.note)
+        onward.when_woken(self._reviving.wake)
+        if core.is_slave and config.enable_slave_acting_master:
+            timer.holds = self.held_since
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return self.pops.handlers() | self.acks.handlers() | self.peeks.handlers()
+
+    def follows(self) -> Mapping[str, Told]:
+        """What was popped and not acknowledged."""
+        return {self.revive_topic: self.revivable}
+
+    def parks(self) -> Iterable[Park]:
+        """Pops that found nothing, and those who only ask whether there is anything."""
+        return [self.park, self.questions]
+
+    def every(self) -> Iterable[Every]:
+        """Save."""
+        return [Every(SAVE_INTERVAL, self.batches.save)]
+
+    def metrics(self) -> Iterable[Figure]:
+        """Pops that found no place to wait."""
+        yield limit("held_pops", self.park.refused + self.questions.refused)
 
     def forget_topic(self, topic: str) -> None:
         """Drop everything of a topic that is deleted."""
@@ -99,28 +119,29 @@ class PopParts:
         """Move offsets to what is on disk by now."""
         self.buffer.step()
 
-    def wake_revival(self) -> None:
-        """What was refused may be taken now."""
-        self._reviving.wake()
-
-    def start_revival(self) -> None:
+    def lead(self) -> None:
         """Bring back what was not acknowledged, from now on."""
         self.revive.reload()
         self._reviving.start()
 
-    def stop_revival(self) -> None:
+    def stand_back(self) -> None:
         """Leave that to the master."""
         self._reviving.stop()
         self.revive.reload()
 
-    def start(self, *, reviving: bool) -> None:
-        """Begin with what happens by itself."""
+    async def start(self) -> None:
+        """Begin with what happens by itself; on a master from where the log says."""
+        core = self._core
+        if not core.is_slave:
+            topics, groups = core.topics, core.groups
+            self._tail.popped.take_up(core.offsets, self.log, lambda topic, group: topic in topics and group in groups)
+            core.offsets.listeners.append(self.log.void)
         for pace in self._paces:
             pace.start()
-        if reviving:
+        if not core.is_slave:
             self._reviving.start()
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
         """Answer those who wait, and leave nothing in memory that a restart would miss."""
         self._reviving.stop()
         for pace in self._paces:
@@ -143,24 +164,3 @@ class PopParts:
             "popCheckpointsPending": len(self.buffer),
             "popCheckpointsDue": self.revive.waiting,
         }
-
-
-def pop_parts(broker: "Broker", timer: TimerDelivery, undo: AsyncExitStack) -> PopParts:
-    """Start all of it; `undo` gets how to stop it."""
-    parts = PopParts(broker, timer)
-    if broker.config.broker_role is not BrokerRole.SLAVE:
-        topics, groups = broker.topics, broker.groups
-        broker.tail.popped.take_up(broker.offsets, parts.log, lambda topic, group: topic in topics and group in groups)
-        broker.offsets.set_back = parts.log.void
-    for park in (parts.park, parts.questions):
-        broker.store.add_listener(park.heard, park.topics)
-    broker.followers[parts.revive_topic] = parts.revivable
-    broker.runtime_sources.append(parts.runtime)
-    broker.timers.every(SAVE_INTERVAL, parts.batches.save)
-    undo.callback(parts.stop)
-    parts.start(reviving=broker.config.broker_role is not BrokerRole.SLAVE)
-    if broker.acting is not None:
-        timer.holds = parts.held_since
-        broker.acting.work.append(Work(parts.start_revival, parts.stop_revival))
-        broker.escape.woken.append(parts.wake_revival)
-    return parts

@@ -9,11 +9,13 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
-from pyromq.broker.replication.slave import MasterLog, Verdict
-from pyromq.broker.replication.verdict import master_address
+from pyromq.broker.core import Core
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.replication.slave import MasterLink, MasterLog
+from pyromq.broker.replication.verdict import MasterVerdict
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.base import Body
@@ -29,9 +31,6 @@ from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.requests import commit_offset
 from pyromq.store.arrival import Arrival
 from pyromq.store.timer.checkpoint import TimerCheckpoint
-
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +75,11 @@ class _Newcomer(NamedTuple):
 class MasterTables:
     """Asks the master of a slave."""
 
-    def __init__(self, broker: "Broker", verdict: Verdict) -> None:
-        self._broker = broker
+    def __init__(self, core: Core, link: MasterLink, verdict: MasterVerdict, timer: TimerDelivery) -> None:
+        self._core = core
+        self._link = link
         self._verdict = verdict
+        self._timer = timer
         self._waiting: _Deliveries | None = None
         self._wake = asyncio.Event()
         self._failing = False
@@ -94,13 +95,12 @@ class MasterTables:
     @property
     def address(self) -> str:
         """The master's main port; empty while it is not known."""
-        return master_address(self._broker)
+        return self._verdict.address
 
     @property
     def may_copy(self) -> bool:
         """Whether the log is being followed: a slave whose log is not the master's keeps its own tables, too."""
-        link = self._broker.link
-        return bool(self.address) and link is not None and link.connected
+        return bool(self.address) and self._link.connected
 
     def wake(self) -> None:
         """Copy everything soon."""
@@ -108,7 +108,7 @@ class MasterTables:
 
     def arrived(self, message: Arrival) -> None:
         """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
-        if message.topic not in self._broker.topics:
+        if message.topic not in self._core.topics:
             self._wake.set()
             before = self._unsaved.get(message.topic, _Newcomer(message.physical_offset, 0))
             self._unsaved[message.topic] = before._replace(queues=max(before.queues, message.queue_id + 1))
@@ -117,13 +117,13 @@ class MasterTables:
 
     def first_unsaved(self) -> int | None:
         """Where in the log the first message lies whose topic is not on disk: without it nobody could read it."""
-        for topic in [topic for topic in self._unsaved if topic in self._broker.topics]:
+        for topic in [topic for topic in self._unsaved if topic in self._core.topics]:
             del self._unsaved[topic]
         return min((each.place for each in self._unsaved.values()), default=None)
 
     def _assume(self, topic: str) -> bool:
         """Make up a topic; False when there are as many as may be."""
-        save = self._broker.topics.assume(topic, self._unsaved[topic].queues)
+        save = self._core.topics.assume(topic, self._unsaved[topic].queues)
         if save is not None:
             save.when_saved(self.topics_saved)
         return save is not None
@@ -159,25 +159,25 @@ class MasterTables:
 
     async def sync(self) -> None:
         """Copy all tables once. Raises PyroMQError, and OSError when they cannot be saved."""
-        broker, unsaved = self._broker, list(self._unsaved)
+        core, unsaved = self._core, list(self._unsaved)
         topics = await self._fetch(RequestCode.GET_ALL_TOPIC_CONFIG, TopicConfigTable)
-        if topics.data_version != broker.topics.version or broker.topics.assumed:
-            await broker.topics.replace_all(topics)
+        if topics.data_version != core.topics.version or core.topics.assumed:
+            await core.topics.replace_all(topics)
         for topic in unsaved:  # it is in the table, or was deleted since
             self._unsaved.pop(topic, None)
         self.topics_saved()
         groups = await self._fetch(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupTable)
-        if groups.data_version != broker.groups.version:
-            await broker.groups.replace_all(groups)
+        if groups.data_version != core.groups.version:
+            await core.groups.replace_all(groups)
         await self._sync_offsets()
-        await broker.request_modes.replace_all(
+        await core.tables.modes.replace_all(
             await self._fetch(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, MessageRequestModeTable)
         )
         await self.sync_deliveries()
         self.synced += 1
 
     async def _sync_offsets(self) -> None:
-        offsets = self._broker.offsets
+        offsets = self._core.offsets
         table = await self._fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
         self._offset_keys = len(table.offset_table)
         for topic, group, queue_id, offset in offsets.take_unshared(MAX_TOLD):
@@ -193,7 +193,7 @@ class MasterTables:
         ext = {WHICH_TABLE: ORDERED_BATCHES}
         answer = await self._call(Command.request(RequestCode.GET_ALL_CONSUMER_OFFSET, ext=ext))
         with contextlib.suppress(ProtocolError):
-            self._broker.ordered_batches.replace_all(ConsumerOrderTable.decode(answer.body))
+            self._core.tables.batches.replace_all(ConsumerOrderTable.decode(answer.body))
 
     async def _tell(self, topic: str, group: str, queue_id: int, offset: int) -> None:
         try:
@@ -203,28 +203,28 @@ class MasterTables:
 
     async def keep_deliveries(self) -> None:
         """The part that moves all the time, more often than the rest."""
-        broker = self._broker
+        core = self._core
         if self.synced and self.may_copy:
             with contextlib.suppress(PyroMQError):  # `keep` complains
-                if broker.offsets.unshared or self._offset_keys <= FEW_OFFSETS:
+                if core.offsets.unshared or self._offset_keys <= FEW_OFFSETS:
                     await self._sync_offsets()
                 await self.sync_deliveries()
 
     async def sync_deliveries(self) -> None:
         """Copy how far deliveries have come, or what was copied before and is due now. Raises PyroMQError."""
-        broker = self._broker
-        if broker.way_out() is not None:
+        core = self._core
+        if core.role.working:
             return  # this slave delivers itself: the master will ask how far it got
         if self._waiting is None:
             self._waiting = await self._ask_deliveries()
         found = self._waiting
-        if broker.store.progress.confirmed < found.end:
+        if core.store.progress.confirmed < found.end:
             return
         self._waiting = None
-        broker.delay_offsets.replace_all(found.delays)
-        broker.timer.follow(found.timer)
-        broker.timer.counts.replace_all(found.counts)
-        await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
+        core.tables.delays.replace_all(found.delays)
+        self._timer.follow(found.timer)
+        self._timer.counts.replace_all(found.counts)
+        await asyncio.to_thread(core.tables.delays.persist, core.tables.delays.table())
 
     async def _ask_deliveries(self) -> _Deliveries:
         delays = await self._fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
@@ -240,7 +240,7 @@ class MasterTables:
         return kind.decode((await self._call(Command.request(code))).body)
 
     async def _call(self, command: Command) -> Command:
-        answer = await self._broker.client.call(self.address, command, CALL_TIMEOUT)
+        answer = await self._core.client.call(self.address, command, CALL_TIMEOUT)
         if answer.code != ResponseCode.SUCCESS:
             raise MasterRefused(answer.code, f"{command.name}: {answer.name}, {answer.remark}")
         return answer

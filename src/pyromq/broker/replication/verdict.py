@@ -6,8 +6,9 @@ byte for byte. Whatever cannot be found out is no verdict, and without a verdict
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
 
+from pyromq.broker.cluster.registration import Registration
+from pyromq.broker.core import Core
 from pyromq.broker.replication import proof
 from pyromq.broker.replication.slave import Astray, MasterLog, NoVerdict
 from pyromq.errors import PyroMQError
@@ -18,9 +19,6 @@ from pyromq.protocol.headers.query import ViewMessageByIdHeader
 from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResponseHeader
 from pyromq.remoting.address import Address
 
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
-
 log = logging.getLogger(__name__)
 
 CALL_TIMEOUT = 5.0
@@ -28,22 +26,23 @@ MESSAGES = 8
 """Compared one by one where the master is not one of ours."""
 
 
-def master_address(broker: "Broker") -> str:
-    """The master's main port: as it is set, as the name servers tell, or below the replication port; else empty."""
-    config, known = broker.config, broker.registration.master.address
-    if config.master_broker_address or known:
-        return config.master_broker_address or known
-    if not config.ha_master_address:
-        return ""
-    host, port = Address.parse(config.ha_master_address)
-    return str(Address(host, port - 1))
-
-
 class MasterVerdict:
     """Asks on behalf of a slave."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
+    def __init__(self, core: Core, registration: Registration) -> None:
+        self._core = core
+        self._registration = registration
+
+    @property
+    def address(self) -> str:
+        """The master's main port: as it is set, as the name servers tell, or below the replication port; else empty."""
+        config, known = self._core.config, self._registration.master.address
+        if config.master_broker_address or known:
+            return config.master_broker_address or known
+        if not config.ha_master_address:
+            return ""
+        host, port = Address.parse(config.ha_master_address)
+        return str(Address(host, port - 1))
 
     async def log(self) -> MasterLog:
         """Where the master's log begins and ends. Raises NoVerdict."""
@@ -59,7 +58,7 @@ class MasterVerdict:
 
         Raises Astray when it is not, and NoVerdict when that cannot be found out.
         """
-        store = self._broker.store
+        store = self._core.store
         begin = max(master.begin, store.min_physical_offset) if store.max_physical_offset else first_report
         pieces = [proof.piece(store, *place) for place in proof.places(begin, first_report)]
         if None in pieces:
@@ -78,7 +77,7 @@ class MasterVerdict:
 
     async def _compare_messages(self, begin: int) -> None:
         """The same with a master that knows no checksums: the newest messages of some queues, from `begin` on."""
-        store = self._broker.store
+        store = self._core.store
         newest = sorted(store.queues, key=lambda queue: queue.max_physical_offset, reverse=True)[:MESSAGES]
         entries = [entry for queue in newest if (entry := queue.entry(queue.max_offset - 1)) is not None]
         compared = 0
@@ -95,11 +94,11 @@ class MasterVerdict:
             raise self._none("it has no message of this log any more")
 
     async def _call(self, request: Command, *meaningful: int) -> Command:
-        address = master_address(self._broker)
+        address = self.address
         if not address:
             raise self._none("its main port is not known")
         try:
-            answer = await self._broker.client.call(address, request, CALL_TIMEOUT)
+            answer = await self._core.client.call(address, request, CALL_TIMEOUT)
         except PyroMQError as error:
             raise self._none(f"it does not answer {request_name(request.code)}: {error}") from error
         if answer.code != ResponseCode.SUCCESS and answer.code not in meaningful:
@@ -108,6 +107,6 @@ class MasterVerdict:
         return answer
 
     def _none(self, reason: str) -> NoVerdict:
-        address = master_address(self._broker) or "an unknown address"
-        hint = "" if self._broker.config.namesrv_addr else " (masterBrokerAddress says where to ask)"
+        address = self.address or "an unknown address"
+        hint = "" if self._core.config.namesrv_addr else " (masterBrokerAddress says where to ask)"
         return NoVerdict(f"no verdict of the master at {address} on this slave's log: {reason}{hint}")

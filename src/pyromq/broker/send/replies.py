@@ -5,11 +5,10 @@ is stored as well unless configured otherwise, so that it can be looked up later
 """
 
 import logging
-from collections.abc import Callable
 from functools import partial
 
-from pyromq.broker.cluster.clients import Producers
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.part import Part
 from pyromq.broker.send.sender import Sender
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -21,7 +20,6 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.errors import RemotingError
 from pyromq.store.log.put import PutMessage
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -29,22 +27,16 @@ PUSH_TIMEOUT = 10.0
 NOT_STORED = "0"
 
 
-class Replies:
+class Replies(Part):
     """Hands answers to those who asked."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        sender: Sender,
-        producers: Producers,
-        store: MessageStore,
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
+    def __init__(self, core: Core, sender: Sender) -> None:
+        self._config = core.config
         self._sender = sender
-        self._producers = producers
-        self._store = store
-        self._clock = clock
+        self._producers = core.producers
+        self._store = core.store
+        self._stats = core.stats
+        self._clock = core.clock
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -115,7 +107,7 @@ class Replies:
             result = self._store.put(message)
             if result.stored:
                 answer.msg_id, answer.queue_offset = result.message_id, result.queue_offset
-                self._sender.count(message.topic, result)
+                self._stats.stored(message.topic, result)
             else:
                 log.warning("a reply was pushed but not stored: %s", result.reason)
         return answer

@@ -4,19 +4,19 @@ A plain send goes through `_serve` top to bottom. Kinds of messages that need mo
 which sees the message before it is stored and may rewrite or refuse it.
 """
 
+import os
 import random
+import secrets
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
-from pyromq.broker.admin.stats import BrokerStats
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.part import Figure, Part, limit
 from pyromq.broker.refusals import answer as refused
 from pyromq.broker.tables.newnames import party_of
-from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import TopicFilterType
@@ -38,7 +38,6 @@ from pyromq.remoting.handler import Deferred, Grouped
 from pyromq.remoting.outbox import Frames
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
-from pyromq.store.messagestore import MessageStore
 
 CODE_OF_STATUS = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -66,6 +65,8 @@ _TIMER = names.TIMER_TOPIC
 _UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
 _Send = tuple[Command, PutMessage, int, PutResult]
 """A request with its message, the queue it asked for and the outcome."""
+_MARKS = frozenset({Property.TRANSACTION_PREPARED})
+"""Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
 _OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
 
 
@@ -76,30 +77,19 @@ def refusal(result: PutResult) -> Refused:
     return Refused(code, f"{prefix}{result.status.name}: {result.reason}")
 
 
-class Sender:
+class Sender(Part):
     """Takes messages from producers."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        store: MessageStore,
-        durability: Durability,
-        stats: BrokerStats,
-        ids: UniqueIdGenerator,
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._store = store
-        self._durability = durability
-        self._stats = stats
-        self._ids = ids
-        self._clock = clock
+    def __init__(self, core: Core, steps: Sequence[Step] = ()) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._store = core.store
+        self._durability = core.durability
+        self._stats = core.stats
+        self._clock = core.clock
+        self._ids = UniqueIdGenerator(core.store.store_host.ip, os.getpid(), secrets.randbits(32), core.clock)
+        self._steps = steps
         self._note_settings()
-        self.steps: list[Step] = []
-        self.marks: set[str] = {Property.TRANSACTION_PREPARED}
-        """Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
         self.busy = 0
         """How often a message was refused because too many wait for the disk."""
 
@@ -108,8 +98,15 @@ class Sender:
         return {
             RequestCode.SEND_MESSAGE: self._grouped(SendMessageHeader),
             RequestCode.SEND_MESSAGE_V2: self._grouped(SendMessageV2Header),
-            RequestCode.SEND_BATCH_MESSAGE: partial(self._serve, SendMessageV2Header),
         }
+
+    def metrics(self) -> Iterable[Figure]:
+        """Messages that were refused."""
+        yield limit("waiting_messages", self.busy)
+
+    def send_batch(self, request: Command, connection: Connection) -> Answer | Deferred:
+        """SEND_BATCH_MESSAGE, once it is known who writes."""
+        return self._serve(SendMessageV2Header, request, connection)
 
     def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
         return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class))
@@ -126,15 +123,15 @@ class Sender:
             self._check_batch(header.topic)
             result = self._store.put_batch(message)
         else:
-            if header.topic[0] == "%" or not self.marks.isdisjoint(properties):
-                for step in self.steps:
+            if header.topic[0] == "%" or not _MARKS.isdisjoint(properties):
+                for step in self._steps:
                     step(header, message, request)
                 properties = message.property_map or {}
             result = self._store.put(message)
         if not result.stored:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
-        self.count(message.topic, result)
+        self._stats.stored(message.topic, result)
         answer = self._frame(request, message, queue_id, result)
         if self._durability.needed(properties):
             later = Deferred()
@@ -183,7 +180,7 @@ class Sender:
         return (
             not header.batch
             and header.topic[0] != "%"
-            and self.marks.isdisjoint(properties)
+            and _MARKS.isdisjoint(properties)
             and properties.get(Property.WAIT) != "false"
         )
 
@@ -274,10 +271,6 @@ class Sender:
             )
         return topic
 
-    def count(self, topic: str, result: PutResult) -> None:
-        """Statistics of a stored message or batch."""
-        self._stats.add_put(topic, self._config.broker_cluster_name, result.count, result.size)
-
     def _count_many(self, messages: Sequence[PutMessage], results: Sequence[PutResult]) -> None:
         """Statistics of a group."""
         sizes: defaultdict[str, list[int]] = defaultdict(list)
@@ -285,7 +278,7 @@ class Sender:
             if result.status is _PUT_OK:
                 sizes[message.topic].append(result.size)
         for topic, stored in sizes.items():
-            self._stats.add_put(topic, self._config.broker_cluster_name, len(stored), sum(stored), len(stored))
+            self._stats.add_put(topic, len(stored), sum(stored), len(stored))
 
     def _create(self, header: SendMessageHeader, party: str) -> TopicConfig:
         unit = bool(header.unit_mode)

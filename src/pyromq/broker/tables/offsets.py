@@ -29,7 +29,7 @@ class ConsumerOffsets:
         self._pulled: dict[str, dict[int, int]] = {}
         self._resets: dict[str, dict[int, int]] = {}
         self.version = DataVersion(timestamp=clock())
-        self.set_back: Callable[[str, str, int], None] = lambda _topic, _group, _queue_id: None
+        self.listeners: list[Callable[[str, str, int], None]] = []
         """Told when a group begins again at an earlier place of a queue, or (-1) of all queues of a topic."""
         self.unshared: dict[str, dict[int, int]] | None = None
         """On a slave: what consumers committed here and its master has not been told; None where there is no master."""
@@ -202,12 +202,16 @@ class ConsumerOffsets:
                 )
             queues = self._table[key] = {}
         if offset < queues.get(queue_id, 0):
-            self.set_back(*_split(key), queue_id)
+            self._set_back(key, queue_id)
         queues[queue_id] = offset
         self._file.dirty.add(key)
         self._commits += 1
         if self._commits % self._version_step == 0:
             self.version = self.version.next(self._clock())
+
+    def _set_back(self, key: str, queue_id: int) -> None:
+        for listener in self.listeners:
+            listener(*_split(key), queue_id)
 
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Topic and group of everything stored."""
@@ -222,7 +226,7 @@ class ConsumerOffsets:
                 del table[key]
                 self._file.dirty.add(key)
                 if table is self._table:
-                    self.set_back(*_split(key), -1)
+                    self._set_back(key, -1)
 
 
 def _split(key: str) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The topics of a broker: the system's own, those that clients create by sending, those that admins make.
 
 The table is `config/topics.json` in memory: every change is on disk before anybody sees it (`savedtable`), bumps the
-data version and is told to `changed`, which registers it with the name servers.
+data version and is told to `listeners`, which register it with the name servers.
 """
 
 import logging
@@ -64,7 +64,6 @@ class Topics:
         self,
         config: BrokerConfig,
         clock: Callable[[], int],
-        changed: Callable[[list[TopicConfig]], None] = lambda _topics: None,
         *,
         path: Path | None = None,
     ) -> None:
@@ -79,7 +78,8 @@ class Topics:
             version=DataVersion(timestamp=clock()),
         )
         self._own = {config.broker_name, config.broker_cluster_name, names.reply_topic(config.broker_cluster_name)}
-        self.changed = changed
+        self.listeners: list[Callable[[list[TopicConfig]], None]] = []
+        """Told about topics that came or changed."""
         self.newcomers = NewNames("topics", "maxNewTopicsPerUser", config.max_new_topics_per_user, clock)
         self.refused = 0
         """How often the bound was met."""
@@ -194,8 +194,13 @@ class Topics:
                 "delete topics that are not used or raise it, then try again",
             )
         save = self.saved.stage({_TABLE: changes})
-        save.when_saved(lambda: self.changed(list(changes.values())))
+        save.when_saved(lambda: self.announce(list(changes.values())))
         return save
+
+    def announce(self, topics: list[TopicConfig]) -> None:
+        """Tell those who have to know about topics as they are now."""
+        for listener in self.listeners:
+            listener(topics)
 
     def delete(self, topic: str) -> Save:
         """Forget a topic, if it is there."""

@@ -17,12 +17,13 @@ from collections import Counter
 from collections.abc import Callable
 from functools import partial
 
+from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.delay.detour import copy_of, detour, read_record, real_place
 from pyromq.broker.delay.postpone import MARKS, level_of
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
-from pyromq.broker.send.sender import CODE_OF_STATUS, Sender, refusal
+from pyromq.broker.send.sender import CODE_OF_STATUS, refusal
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, HalfMessages, origin_of
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -53,29 +54,33 @@ def is_half(header: SendMessageHeader, properties: dict[str, str]) -> bool:
 
 
 class Transactions:
-    """Takes half messages and their ends. `committed` and `rolled_back` count by topic."""
+    """Takes half messages and their ends. `committed` and `rolled_back` count by topic.
+
+    `user_of` tells who signed a request, where that is checked; `check_group` raises Refused when the group belongs to
+    another user than the one who asks.
+    """
 
     def __init__(
         self,
         config: BrokerConfig,
         store: MessageStore,
         halves: HalfMessages,
-        sender: Sender,
+        stats: BrokerStats,
         durability: Durability,
         clock: Callable[[], int],
+        user_of: Callable[[Command], str] = lambda _request: "",
+        check_group: Callable[[str, Command, Connection], None] = lambda _group, _request, _connection: None,
     ) -> None:
         self._config = config
         self._store = store
         self._halves = halves
-        self._sender = sender
+        self._stats = stats
+        self._user_of = user_of
+        self._check_group = check_group
         self._durability = durability
         self._clock = clock
         self.committed: Counter[str] = Counter()
         self.rolled_back: Counter[str] = Counter()
-        self.user_of: Callable[[Command], str] = lambda _request: ""
-        """Who signed a request, where that is checked."""
-        self.check_group: Callable[[str, Command, Connection], None] = lambda _group, _request, _connection: None
-        """Raises Refused when the group belongs to another user than the one who asks."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -107,7 +112,7 @@ class Transactions:
         if any(mark in properties for mark in MARKS):
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a transactional message cannot be delayed as well")
         unique = properties.get(Property.UNIQ_KEY, "")
-        self._halves.expect(unique, message.topic, self.user_of(request) or unpack_host(message.born_host).ip)
+        self._halves.expect(unique, message.topic, self._user_of(request) or unpack_host(message.born_host).ip)
         added = {Property.TRANSACTION_ID: unique} if unique else {}
         message.property_map = {name: value for name, value in properties.items() if name not in _COPIES}
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.NOT_TRANSACTIONAL)
@@ -118,7 +123,7 @@ class Transactions:
 
     def _end(self, request: Command, connection: Connection) -> Answer | asyncio.Future[Answer]:
         header = request.header(EndTransactionHeader)
-        self.check_group(header.producer_group, request, connection)
+        self._check_group(header.producer_group, request, connection)
         if self._store.role is BrokerRole.SLAVE:
             raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "a slave ends no transactions: tell its master")
         if header.commit_or_rollback not in (sysflag.COMMIT, sysflag.ROLLBACK):
@@ -192,7 +197,7 @@ class Transactions:
             raise refusal(result)
         self._halves.end(origin_of(summary.queue_offset, properties))
         self.committed[place[0]] += 1
-        self._sender.count(place[0], result)
+        self._stats.stored(place[0], result)
         return result
 
     def _resume(self, request: Command, _connection: Connection) -> Command:

@@ -57,7 +57,7 @@ class Writers:
         self._store = store
         self._durability = durability
         self._clock = clock
-        self._sends = sender.handlers()
+        self._sender = sender
         self.table = WriterTable(config.max_writers, config.max_writer_lanes)
         self._journal = Journal(self.table, store, clock)
         self.repeated = 0
@@ -97,19 +97,16 @@ class Writers:
             self.table.close(topic, name)
 
     def handlers(self) -> dict[int, Handler]:
-        """Those of the sender, with batches looked at, and two more."""
-        store = self._sends[RequestCode.SEND_BATCH_MESSAGE]
-
-        def looked_at(request: Command, connection: Connection) -> Outcome:
-            name = request.field(WRITER_FIELD)
-            return store(request, connection) if name is None else self._put(name, request, connection)
-
+        """Batches, whoever sends them, and two more."""
         return {
-            **self._sends,
-            RequestCode.SEND_BATCH_MESSAGE: looked_at,
+            RequestCode.SEND_BATCH_MESSAGE: self._batch,
             RequestCode.OPEN_WRITER: self._open,
             RequestCode.CLOSE_WRITER: self._close,
         }
+
+    def _batch(self, request: Command, connection: Connection) -> Outcome:
+        name = request.field(WRITER_FIELD)
+        return self._sender.send_batch(request, connection) if name is None else self._put(name, request, connection)
 
     def _open(self, request: Command, _connection: Connection) -> Outcome:
         header, now = request.header(OpenWriterHeader), self._clock()
@@ -144,7 +141,7 @@ class Writers:
     def _put(self, name: str, request: Command, connection: Connection) -> Outcome:
         header = request.header(SendMessageV2Header)
         topic, queue_id = header.topic, header.queue_id
-        store = self._sends[RequestCode.SEND_BATCH_MESSAGE]
+        store = self._sender.send_batch
         if not self._is_master:
             return store(request, connection)  # which says to whom to send
         place = _checked(Place.parse(request.field(PLACE_FIELD) or ""))

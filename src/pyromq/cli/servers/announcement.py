@@ -1,11 +1,12 @@
 """What a broker says of itself once it has started: to people in lines, to programs as JSON. Nothing but what is so."""
 
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.registration import Registration
 
 
 def facts(broker: Broker) -> dict[str, object]:
     """For programs: `broker` is what clients are told, `listen` what is bound."""
-    standing = broker.registration.standing
+    standing = broker.part(Registration).standing
     return {
         "broker": broker.address,
         "listen": broker.listens_on,
@@ -27,7 +28,7 @@ def lines(broker: Broker) -> list[str]:
 
 def registration(broker: Broker) -> list[str]:
     """Which name servers know of it, and why others do not."""
-    standing = broker.registration.standing
+    standing = broker.part(Registration).standing
     if not standing:
         return ["Not registered: no name server is set (--namesrv-addr), so clients must know its address."]
     known = [server for server, trouble in standing.items() if trouble is None]
@@ -39,6 +40,6 @@ def unregistered(broker: Broker) -> list[str]:
     """The name servers that do not know of it yet, and why."""
     return [
         f"Not registered yet with {server}, trying again: {trouble}"
-        for server, trouble in broker.registration.standing.items()
+        for server, trouble in broker.part(Registration).standing.items()
         if trouble is not None
     ]

@@ -126,7 +126,7 @@ def test_after_a_stop_in_order_the_saved_offsets_hold(tmp_path: Path, clock: Fak
     world = begun(tmp_path / "0", clock, "a", "b", "c")
     world.ack(*world.pop(count=3))
     world.settle()
-    world.offsets.set_back = lambda _topic, _group, _queue_id: None
+    world.offsets.listeners.clear()
     world.offsets.commit("g", "orders", 0, 1)
     world.offsets.persist()
     world.close()

@@ -92,7 +92,7 @@ class PopWorld:
         self.waiting.tail.popped.take_up(
             self.offsets, self.log, lambda topic, group: topic in topics and group in groups
         )
-        self.offsets.set_back = self.log.void
+        self.offsets.listeners.append(self.log.void)
         self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.progress.flushed, clock)
         pop_queues = PopQueues(config, store, self.offsets, self.buffer, self.batches)
         turns = QueueTurns(config, self.topics, random.Random(1))

@@ -1,22 +1,20 @@
 """Requests of writers, without a network: when they are answered, what a slave says, what becomes of deleted topics."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
-from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
 from pyromq.broker.send.sender import Sender
-from pyromq.broker.tables.topics import Topics
 from pyromq.broker.writers.writers import HOUR, Writers
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD, WRITER, WRITER_FIELD, Place
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader, SendMessageV2Header
@@ -30,6 +28,7 @@ from pyromq.store.flags import Flag
 from pyromq.store.log.put import PutResult, PutStatus
 from pyromq.store.messagestore import MessageStore
 from tests.unit.broker.clock import FakeClock
+from tests.unit.broker.cores import make_core
 
 TOPIC, NAME = "orders", "job"
 
@@ -62,18 +61,18 @@ class Bench:
             max_index_num=1000,
             writer_reserved_time=1,
         )
-        self.topics = Topics(self.config, self.clock)
-        self.topics.load()
-        self.topics.ensure(TOPIC, 2)
         self.store = MessageStore(self.config.store_config(), clock=self.clock)
         self.store.open()
+        self.core = make_core(self.config, self.clock, self.store)
+        self.topics = self.core.topics
+        self.topics.load()
+        self.topics.ensure(TOPIC, 2)
         self.restart()
 
     def restart(self) -> None:
-        ids = UniqueIdGenerator("127.0.0.1", 1, 1, self.clock)
         self.waits = Waits(self.store)
-        sender = Sender(self.config, self.topics, self.store, self.waits, BrokerStats(self.clock), ids, self.clock)
-        self.writers = Writers(self.config, self.topics, self.store, sender, self.waits, self.clock)
+        core = replace(self.core, durability=self.waits)
+        self.writers = Writers(self.config, self.topics, self.store, Sender(core), self.waits, self.clock)
         self.writers.load()
 
     def ask(self, code: int, header: Header, body: bytes = b"", ext: dict[str, str] | None = None) -> Outcome:

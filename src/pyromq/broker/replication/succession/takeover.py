@@ -6,9 +6,10 @@ were done with is not delivered again, and nothing that only this log has is ski
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from pyromq.broker.cluster.members import Members
+from pyromq.broker.core import Core
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.base import Body
@@ -19,9 +20,6 @@ from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.replication import ExchangeBrokerHaInfoHeader
 from pyromq.protocol.routes import MASTER_ID
 from pyromq.store.timer.checkpoint import TimerCheckpoint
-
-if TYPE_CHECKING:
-    from pyromq.broker.broker import Broker
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +34,7 @@ class TakeOverFailed(PyroMQError):  # noqa: N818 - the name says what happened
     """The slave answered with an error."""
 
 
-async def take_over(broker: "Broker", members: Members) -> TimerCheckpoint | None:
+async def take_over(core: Core, members: Members) -> TimerCheckpoint | None:
     """Raise the tables of a master that is not online yet; returns how far the slave's timer was, None without one.
 
     A slave that does not answer is given up after some tries: better a message twice than a broker that stays away.
@@ -46,7 +44,7 @@ async def take_over(broker: "Broker", members: Members) -> TimerCheckpoint | Non
     for slave in slaves[:1]:
         for attempt in range(TRIES):
             try:
-                return await _take_from(broker, slave)
+                return await _take_from(core, slave)
             except PyroMQError as error:
                 log.warning("the slave %s that acted for this master cannot be asked: %s", slave, error)
                 if attempt + 1 < TRIES:
@@ -54,10 +52,10 @@ async def take_over(broker: "Broker", members: Members) -> TimerCheckpoint | Non
     return None
 
 
-async def _take_from(broker: "Broker", slave: str) -> TimerCheckpoint | None:
-    identity, store = broker.registration.identity, broker.store
+async def _take_from(core: Core, slave: str) -> TimerCheckpoint | None:
+    identity, store = core.identity, core.store
     await _call(
-        broker,
+        core,
         slave,
         RequestCode.EXCHANGE_BROKER_HA_INFO,
         ExchangeBrokerHaInfoHeader(
@@ -66,23 +64,23 @@ async def _take_from(broker: "Broker", slave: str) -> TimerCheckpoint | None:
             master_address=identity.address,
         ),
     )
-    offsets = await _fetch(broker, slave, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
-    delays = await _fetch(broker, slave, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
-    timer = TimerCheckpoint.decode((await _call(broker, slave, RequestCode.GET_TIMER_CHECK_POINT)).body)
-    raised = broker.offsets.raise_to(offsets, store.max_offset)
-    await broker.offsets.save()
-    broker.delay_offsets.raise_to(delays, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
-    await asyncio.to_thread(broker.delay_offsets.persist, broker.delay_offsets.table())
+    offsets = await _fetch(core, slave, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
+    delays = await _fetch(core, slave, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
+    timer = TimerCheckpoint.decode((await _call(core, slave, RequestCode.GET_TIMER_CHECK_POINT)).body)
+    raised = core.offsets.raise_to(offsets, store.max_offset)
+    await core.offsets.save()
+    core.tables.delays.raise_to(delays, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
+    await asyncio.to_thread(core.tables.delays.persist, core.tables.delays.table())
     log.info("took over from %s, which acted for this master: %d consumer offsets were further on", slave, raised)
     return timer
 
 
-async def _fetch(broker: "Broker", address: str, code: RequestCode, kind: type[Table]) -> Table:
-    return kind.decode((await _call(broker, address, code)).body)
+async def _fetch(core: Core, address: str, code: RequestCode, kind: type[Table]) -> Table:
+    return kind.decode((await _call(core, address, code)).body)
 
 
-async def _call(broker: "Broker", address: str, code: RequestCode, header: Header | None = None) -> Command:
-    answer = await broker.client.call(address, Command.request(code, header), CALL_TIMEOUT)
+async def _call(core: Core, address: str, code: RequestCode, header: Header | None = None) -> Command:
+    answer = await core.client.call(address, Command.request(code, header), CALL_TIMEOUT)
     if answer.code != ResponseCode.SUCCESS:
         raise TakeOverFailed(f"{request_name(code)}: {response_name(answer.code)}, {answer.remark}")
     return answer

@@ -6,7 +6,7 @@ Just enough of HTTP/1.1 for GET: one request per connection, bounded in size and
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyromq.remoting.accept.listener import Listener
@@ -31,14 +31,14 @@ class Page:
     status: str = "200 OK"
 
 
-Pages = Mapping[str, Callable[[], Page]]
+Pages = dict[str, Callable[[], Page]]
 
 
 class HttpServer:
     """Serves pages by path."""
 
     def __init__(self, pages: Pages) -> None:
-        self._pages = pages
+        self.pages = pages
         self._listener: Listener | None = None
         self._open: dict[asyncio.StreamWriter, str] = {}  # with its address, the oldest first
         self.dropped = 0
@@ -110,9 +110,9 @@ class HttpServer:
         path = rest.partition(" ")[0].partition("?")[0]
         if method not in {"GET", "HEAD"}:
             return method, Page(b"only GET is served here\n", status="405 Method Not Allowed")
-        make = self._pages.get(path)
+        make = self.pages.get(path)
         if make is None:
-            known = "\n".join(self._pages)
+            known = "\n".join(self.pages)
             return method, Page(f"no such page; there are:\n{known}\n".encode(), status="404 Not Found")
         try:
             return method, make()

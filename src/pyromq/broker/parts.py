@@ -1,0 +1,115 @@
+"""The parts of a broker: adding a capability is one folder, and one line here.
+
+Parts are started in this order, and stopped in the reverse.
+"""
+
+from pyromq.broker.admin.clients import ClientAdmin
+from pyromq.broker.admin.groups import GroupAdmin
+from pyromq.broker.admin.info import BrokerAdmin
+from pyromq.broker.admin.offsets import OffsetAdmin
+from pyromq.broker.admin.pages import HttpPages
+from pyromq.broker.admin.replication import ReplicationAdmin
+from pyromq.broker.admin.storage import Storage
+from pyromq.broker.admin.topics import TopicAdmin
+from pyromq.broker.admin.traffic import Traffic
+from pyromq.broker.admin.transport import Transport
+from pyromq.broker.cluster.heartbeats import Heartbeats
+from pyromq.broker.cluster.members import Members
+from pyromq.broker.cluster.registration import Registration
+from pyromq.broker.config import BrokerConfig
+from pyromq.broker.consume.assignment import Assignments
+from pyromq.broker.consume.laggards import Laggards
+from pyromq.broker.consume.locks import QueueLocks
+from pyromq.broker.consume.pull import Puller
+from pyromq.broker.consume.query import Queries
+from pyromq.broker.consume.requests import ConsumerRequests
+from pyromq.broker.consume.retry import Retries
+from pyromq.broker.core import Core
+from pyromq.broker.delay.part import DelayPart, SavedPosition, TimerPart
+from pyromq.broker.delay.recall import Recalls
+from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
+from pyromq.broker.part import Part
+from pyromq.broker.pop.part import PopPart
+from pyromq.broker.replication.part import Master, MasterCopy, Slaves, StandIn, way_onward
+from pyromq.broker.send.replies import Replies
+from pyromq.broker.send.sender import Sender
+from pyromq.broker.tables.keeper import TableKeeper
+from pyromq.broker.tables.tail import Tail
+from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.writers.part import WriterPart
+from pyromq.protocol import names
+
+
+def check_parts(config: BrokerConfig) -> None:
+    """Raise ConfigError for what can be told before anything is opened."""
+    FilterProcesses.check(config)
+
+
+def make_parts(core: Core) -> list[Part]:
+    """All parts of a broker. Those that need all others get the list itself."""
+    parts: list[Part] = []
+    config = core.config
+    heartbeats = Heartbeats(core)
+    registration = Registration(core, heartbeats.topics_registered)
+    members = Members(core)
+    onward, escape = way_onward(core)
+    slaves = None if core.is_slave else Slaves(core, members)
+    master = Master(core, registration, escape) if core.is_slave else None
+    link = master.link if master is not None else None
+
+    locks = QueueLocks(core.steady, grace=lambda: config.queue_lock_grace_time)
+    retries = Retries(core, locks, onward)
+    transactions = TransactionPart(core, heartbeats, escape)
+    # Transactions last: what is on its way to a retry may be redirected first.
+    sender = Sender(core, steps=(retries.divert, transactions.transactions.prepare))
+
+    revive_topic = names.revive_topic(config.broker_cluster_name)
+    tail = Tail.read(core.store, core.tables.log_position, revive_topic, follows=core.is_slave)
+    delays = DelayPart(core, onward, tail)
+    timer = TimerPart(core, onward, tail, slaves)
+    pop = PopPart(core, timer.timer, onward, tail)
+    stand_in = None
+    if master is not None and escape is not None:
+        stand_in = StandIn(core, members, master, escape, timer.timer, parts)
+    filter_servers = FilterServers(core, registration.announce_filter_servers)
+
+    made: tuple[Part | None, ...] = (
+        Transport(core),
+        Storage(core),
+        Traffic(core),
+        TableKeeper(core),
+        locks,
+        heartbeats,
+        slaves,
+        stand_in,
+        members,
+        sender,
+        Replies(core, sender),
+        Puller(core, link),
+        ConsumerRequests(core, heartbeats, locks),
+        Queries(core),
+        Laggards(core),
+        Assignments(core),
+        transactions,
+        retries,
+        Recalls(core.config, core.topics, core.store, core.durability, core.clock, core.stats.stored),
+        delays,
+        timer,
+        pop,
+        WriterPart(core, sender),
+        None if core.is_slave else SavedPosition(core, delays.delays, timer.timer, pop.settle),
+        TopicAdmin(core, parts),
+        GroupAdmin(core),
+        ClientAdmin(core),
+        OffsetAdmin(core),
+        BrokerAdmin(core, parts),
+        ReplicationAdmin(core, link, stand_in.acting if stand_in is not None else None),
+        filter_servers,
+        FilterProcesses(core, filter_servers),
+        registration,
+        master,
+        MasterCopy(core, master, timer.timer) if master is not None else None,
+        HttpPages(core, parts),
+    )
+    parts += [part for part in made if part is not None]
+    return parts

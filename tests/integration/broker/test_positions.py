@@ -102,8 +102,8 @@ async def test_a_slave_that_begins_to_act_serves_what_it_has(tmp_path: Path) -> 
             await peer.stored(TOPIC, b"1")
             await caught_up(master, slave)
             await until(lambda: TOPIC in slave.core.topics)
-        await brokers.stop(master)
         slave.core.offsets.merge(ConsumerOffsetTable(offset_table={f"{TOPIC}@g": {0: 50}}))
+        await brokers.stop(master)
         await until(lambda: slave.core.role.acting)
         assert slave.core.offsets.get("g", TOPIC, 0) == 1
 

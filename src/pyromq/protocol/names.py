@@ -10,7 +10,7 @@ from typing import Final
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import Message
-from pyromq.protocol.properties import MAX_PROPERTIES, Property
+from pyromq.protocol.properties import Property
 
 MAX_TOPIC: Final = 127
 MAX_RETRY_TOPIC: Final = 255
@@ -219,12 +219,6 @@ def check_message(message: Message | None, *, max_size: int = MAX_BODY) -> None:
     check_body(message.body, max_size=max_size)
     if "/" in message.properties.get(Property.INNER_MULTI_DISPATCH, ""):
         raise ValidationError(f"property {Property.INNER_MULTI_DISPATCH} must not contain '/'")
-
-
-def check_properties(properties: str | bytes | memoryview) -> None:
-    """Raises ValidationError with MESSAGE_ILLEGAL for a property text (characters or bytes) beyond its limit."""
-    if len(properties) > MAX_PROPERTIES:
-        raise ValidationError(f"message properties have length {len(properties)}, more than {MAX_PROPERTIES}")
 
 
 def _check_text(kind: str, name: object) -> None:

@@ -54,14 +54,6 @@ def unwrap_queue(queue: MessageQueue, namespace: str | None) -> MessageQueue:
     return MessageQueue(unwrap(queue.topic, namespace), queue.broker_name, queue.queue_id) if namespace else queue
 
 
-def namespace_of(resource: str) -> str:
-    """The namespace a name is in, "" if none."""
-    if _is_system(resource):
-        return ""
-    _, bare = _split(resource)
-    return bare[: max(bare.find(_SEPARATOR), 0)]
-
-
 def namespace_of_endpoint(endpoint: str) -> str:
     """The instance in a name-server endpoint such as `http://MQ_INST_123_abc.region.example:80`, "" if none."""
     label, dot, _ = endpoint.rpartition("//")[2].partition(".")

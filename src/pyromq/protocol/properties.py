@@ -181,12 +181,3 @@ def append_properties(raw: Raw, extra: Mapping[str, str]) -> bytes:
     if len(joined) > MAX_PROPERTIES:
         raise MessageError(f"properties take {len(joined)} bytes, more than {MAX_PROPERTIES}")
     return joined
-
-
-def remove_property(raw: Raw, name: str) -> bytes:
-    """The text form without any entry of that name."""
-    data = bytes(raw)
-    start = _pattern(name)[1:]
-    if start not in data:
-        return data
-    return b"\x02".join([piece for piece in data.split(b"\x02") if not piece.startswith(start)])

@@ -1,5 +1,6 @@
 """Offset administration against a real broker: progress, resets in all their forms, clones, time spans."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -153,7 +154,9 @@ async def test_a_reset_is_pushed_in_the_form_that_each_member_reads(tmp_path: Pa
             told = notice.header(ResetConsumerClientOffsetHeader)
             assert (told.topic, told.group, told.timestamp, told.is_force) == ("orders", "g", -1, force)
             assert ResetOffsetBody.decode(notice.body).offset_table == targets
-            assert ResetOffsetBody.decode_list((await cpp.received.get()).body).offset_table == targets
+            rows = json.loads(bytes((await cpp.received.get()).body))["offsetTable"]
+            listed = {MessageQueue(row["topic"], row["brokerName"], row["queueId"]): row["offset"] for row in rows}
+            assert listed == targets
             assert b'"offsetTable":[' not in bytes(notice.body)
 
 

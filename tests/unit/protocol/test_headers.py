@@ -18,7 +18,6 @@ from pyromq.protocol.headers.admin import InvokeBrokerToResetOffsetHeader
 from pyromq.protocol.headers.base import Header, decode_header, encode_header
 from pyromq.protocol.headers.consume import (
     GetMaxOffsetHeader,
-    HeartBeatHeader,
     PullMessageHeader,
     PullMessageResponseHeader,
     UnregisterClientHeader,
@@ -202,7 +201,7 @@ def test_unknown_fields_are_left_alone() -> None:
 def test_ext_fields_that_are_no_object(ext: object) -> None:
     command = json_command(ext)
     with pytest.raises(HeaderError, match="extFields"):
-        command.header(HeartBeatHeader)
+        command.header(UnregisterClientHeader)
     with pytest.raises(HeaderError, match="extFields"):
         _ = command.ext
 

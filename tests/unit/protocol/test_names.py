@@ -14,7 +14,6 @@ from pyromq.protocol.names import (
     check_group,
     check_message,
     check_producer_group,
-    check_properties,
     check_sendable,
     check_topic,
 )
@@ -118,14 +117,6 @@ def test_bodies() -> None:
         check_body(bytes(4_194_305))
     with pytest.raises(ValidationError, match="must be bytes, not str"):
         check_body("text")  # type: ignore[arg-type] # what is refused
-
-
-def test_property_text_limit() -> None:
-    check_properties("x" * 32767)
-    for text in ("x" * 32768, b"x" * 32768):
-        with pytest.raises(ValidationError, match="32768") as caught:
-            check_properties(text)
-        assert caught.value.code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def test_system_topics_and_groups() -> None:

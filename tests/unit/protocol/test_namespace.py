@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.namespace import namespace_of, namespace_of_endpoint, unwrap, wrap
+from pyromq.protocol.namespace import namespace_of_endpoint, unwrap, wrap
 
 
 # P-89
@@ -54,14 +54,7 @@ def test_unwrap(resource: str, bare: str, bare_of_n: str) -> None:
 def test_round_trip(namespace: str, prefix: str, name: str) -> None:
     wrapped = wrap(namespace, prefix + name)
     assert unwrap(wrapped) == unwrap(wrapped, namespace) == prefix + name
-    assert namespace_of(wrapped) == namespace
     assert wrap(namespace, wrapped) == wrapped
-
-
-def test_names_outside_any_namespace() -> None:
-    assert namespace_of("T") == ""
-    assert namespace_of("%RETRY%G") == ""
-    assert namespace_of("rmq_sys_a%b") == ""
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,6 @@ from pyromq.protocol.properties import (
     decode_properties,
     encode_properties,
     find_property,
-    remove_property,
 )
 
 names = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1)
@@ -102,13 +101,6 @@ def test_append_repairs_a_missing_separator_and_keeps_the_limit() -> None:
     assert append_properties(b"", {"c": "d"}) == b"c\x01d\x02"
     with pytest.raises(MessageError, match="more than"):
         append_properties(b"x" * MAX_PROPERTIES, {"c": "d"})
-
-
-@given(raw_texts, st.sampled_from(["TAGS", "KEYS", "a"]))
-def test_removed_entries_are_gone_and_others_stay(raw: bytes, name: str) -> None:
-    expected = decode_properties(raw)
-    expected.pop(name, None)
-    assert decode_properties(remove_property(raw, name)) == expected
 
 
 # P-20b

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyromq.protocol.records.tags import hash_index, java_hash, tags_code
+from pyromq.protocol.records.tags import java_hash, tags_code
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,3 @@ def test_hash_agrees_with_its_definition(text: str) -> None:
     for i in range(0, len(units), 2):
         expected = 31 * expected + int.from_bytes(units[i : i + 2], "little")
     assert java_hash(text) == (expected + 2**31) % 2**32 - 2**31
-
-
-# P-76
-@pytest.mark.parametrize(("key", "index"), [("TagA", 7), ("OrderID188", 0), ("order-1", 6), ("user-7", 3)])
-def test_ordering_key_chooses_among_eight_queues(key: str, index: int) -> None:
-    assert hash_index(key, 8) == index
-
-
-def test_ordering_key_needs_queues() -> None:
-    assert hash_index("polygenelubricants", 7) == 2**31 % 7
-    with pytest.raises(ValueError, match="0 queues"):
-        hash_index("k", 0)

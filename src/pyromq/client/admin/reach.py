@@ -20,7 +20,7 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.requests import Request
-from pyromq.protocol.routes import MASTER_ID
+from pyromq.protocol.routes import MASTER_ID, any_address
 from pyromq.remoting.errors import RemotingError
 
 T = TypeVar("T")
@@ -198,9 +198,9 @@ class Reach:
     async def serving(self, topic: str) -> list[Target]:
         """A process of every broker that has the topic: the master, or while there is none the first slave."""
         return [
-            Target(broker.broker_name, broker.broker_addrs[min(broker.broker_addrs)])
+            Target(broker.broker_name, address)
             for broker in (await self.route(topic)).broker_datas
-            if broker.broker_addrs
+            if (address := any_address(broker.broker_addrs)) is not None
         ]
 
 

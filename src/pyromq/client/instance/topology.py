@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.routes import MASTER_ID, static_endpoints
+from pyromq.protocol.routes import MASTER_ID, any_address, static_endpoints
 
 MAX_ROUTES = 50_000
 
@@ -99,8 +99,7 @@ class Topology:
 
     def admin_address(self, broker: str) -> str | None:
         """Any process of a broker name, the master first."""
-        table = self.brokers.get(broker)
-        return table[min(table)] if table else None
+        return any_address(self.brokers.get(broker, {}))
 
     def address_by_topic(self, topic: str) -> str | None:
         """Some broker of the topic: chosen at random, its master if it has one, else a random slave."""

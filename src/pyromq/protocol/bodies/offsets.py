@@ -4,13 +4,11 @@ Maps keyed by `MessageQueue` are written with the queue object as key. A client'
 `ResetOffsetBody` in pretty form.
 """
 
-from typing import Self
-
 from msgspec import field
 
-from pyromq.protocol.bodies.base import Body, Data, Int, Long, decode_as
+from pyromq.protocol.bodies.base import Body, Int, Long
 from pyromq.protocol.bodies.tables import DataVersion
-from pyromq.protocol.lenient import MAX_INPUT, dumps
+from pyromq.protocol.lenient import dumps
 from pyromq.protocol.message import MessageQueue
 
 
@@ -28,13 +26,6 @@ class ConsumerOffsetTable(Body):
 
     data_version: DataVersion | None = None
     offset_table: dict[str, dict[Int, Long]] = field(default_factory=dict)
-
-
-class LmqOffsetTable(Body):
-    """`topic@group` of light queues to offset: file `lmqConsumerOffset.json`."""
-
-    data_version: DataVersion | None = None
-    lmq_offset_table: dict[str, Long] = field(default_factory=dict)
 
 
 class DelayOffsetTable(Body):
@@ -58,7 +49,7 @@ class _QueueOffsetList(Body):
 
 
 class ResetOffsetBody(Body):
-    """Where each queue continues after a reset. Both forms can be read; C++ clients need the list."""
+    """Where each queue continues after a reset."""
 
     offset_table: dict[MessageQueue, Long] = field(default_factory=dict)
 
@@ -69,12 +60,6 @@ class ResetOffsetBody(Body):
             for queue, offset in self.offset_table.items()
         ]
         return dumps(_QueueOffsetList(offset_table=rows))
-
-    @classmethod
-    def decode_list(cls, data: Data, *, limit: int = MAX_INPUT) -> Self:
-        """Read the list form."""
-        rows = decode_as(_QueueOffsetList, data, limit=limit).offset_table
-        return cls(offset_table={MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows})
 
 
 class ConsumerStatusBody(Body):

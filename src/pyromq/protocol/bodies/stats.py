@@ -109,19 +109,3 @@ class TimerMetrics(Body):
 
     def encode(self) -> bytes:
         return dumps(self, strict=True)
-
-
-class TransactionMetrics(Body):
-    """Half messages that wait, by topic: file `transactionMetrics`."""
-
-    data_version: DataVersion = field(default_factory=DataVersion)
-    transaction_count: dict[str, MessageCount] = field(default_factory=dict)
-
-    def encode(self) -> bytes:
-        return dumps(self, strict=True)
-
-
-class CompactionPositions(Body):
-    """`topic_queueId` to offset: file `compaction/position-checkpoint`."""
-
-    queue_offset_map: dict[str, Long] = field(default_factory=dict)

@@ -42,13 +42,6 @@ class TopicConfigList(Body):
     topic_config_list: list[TopicConfig] = field(default_factory=list)
 
 
-class TopicQueueMappingTable(Body):
-    """The file `topicQueueMapping.json`."""
-
-    data_version: DataVersion = field(default_factory=DataVersion)
-    topic_queue_mapping_info_map: dict[str, TopicQueueMappingDetail] = field(default_factory=dict)
-
-
 class TopicList(Body):
     """Names of topics, and for some requests the address of a broker."""
 

@@ -51,30 +51,6 @@ def parse_offset_message_id(text: str) -> OffsetMessageId:
     return OffsetMessageId(unpack_host(data[:-8]), offset)
 
 
-class UniqueId(NamedTuple):
-    """What a unique id says."""
-
-    ip: str
-    pid: int
-    discriminator: int
-    month_ms: int
-    counter: int
-
-    def created_at(self, now_ms: int, zone: tzinfo | None = None) -> int:
-        """Roughly when it was made, in Unix ms, assuming less than a month ago and the same time zone."""
-        start, _ = _month(now_ms, zone)
-        if start + self.month_ms >= now_ms:
-            start, _ = _month(start - 1, zone)
-        return start + self.month_ms
-
-
-def parse_unique_id(text: str) -> UniqueId:
-    """Raises MessageError for a text without the shape of a unique id (other clients need not keep to it)."""
-    data = _unhex(text, "unique id")
-    host = unpack_host(data[:-12] + b"\0\0\0\0")
-    return UniqueId(host.ip, *_UNIQUE_TAIL.unpack(data[-12:]))
-
-
 class UniqueIdGenerator:
     """Makes unique ids for one process: `generator()` returns the next one.
 

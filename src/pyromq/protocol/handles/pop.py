@@ -137,11 +137,6 @@ def decode_offsets(text: str | None) -> dict[QueueKey, list[int]]:
     }
 
 
-def decode_order_counts(text: str | None) -> dict[tuple[str, str], int]:
-    """Counts by flag and by queue id or `qo<queue id>%<offset>`. Raises MessageError."""
-    return {(flag, key): _number(count, text) for flag, key, count in _entries(text)}
-
-
 def _entries(text: str | None) -> list[list[str]]:
     entries = [entry.split(" ") for entry in (text or "").split(";") if entry]
     if any(len(entry) != 3 for entry in entries):

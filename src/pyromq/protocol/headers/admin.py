@@ -21,10 +21,6 @@ class UpdateAndCreateTopicHeader(TopicHeader, kw_only=True):
     force: bool | None = None
 
 
-class UpdateAndCreateTopicListHeader(RpcHeader, kw_only=True):
-    """Only the common fields; the topics stand in the body."""
-
-
 class GetAllTopicConfigHeader(Header, kw_only=True):
     """Paging, sent by releases after 5.3.3; older ones send nothing and want everything."""
 
@@ -188,17 +184,6 @@ class UpdateAndGetGroupForbiddenHeader(TopicHeader, kw_only=True):
     group: Name
     topic: Name
     readable: bool | None = None
-
-
-class CheckRocksdbCqWriteProgressHeader(Header, kw_only=True):
-    topic: Name
-    check_store_time: Long | None = None
-
-
-class ExportRocksdbConfigToJsonHeader(Header, kw_only=True):
-    """`config_type` joins topics, subscriptionGroups and consumerOffsets with semicolons."""
-
-    config_type: Text
 
 
 class SetCommitlogReadModeHeader(Header, kw_only=True):

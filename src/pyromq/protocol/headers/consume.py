@@ -133,10 +133,6 @@ class GetEarliestMsgStoretimeResponseHeader(Header, kw_only=True):
     timestamp: Long
 
 
-class HeartBeatHeader(RpcHeader, kw_only=True):
-    """Only the common fields; who is alive stands in the body."""
-
-
 class HeartBeatResponseHeader(Header, kw_only=True):
     supports_heart_beat_v2: bool | None = field(default=None, name="IS_SUPPORT_HEART_BEAT_V2")
     subscription_changed: bool | None = field(default=None, name="IS_SUB_CHANGE")
@@ -157,7 +153,3 @@ class LockBatchMqHeader(RpcHeader, kw_only=True):
     nothing under a lock whose connection was lost, so others may have the queues soon after."""
 
     ends_with_connection: bool | None = None
-
-
-class UnlockBatchMqHeader(RpcHeader, kw_only=True):
-    """Only the common fields; the queues stand in the body."""

@@ -4,16 +4,6 @@ from pyromq.protocol.bounds import Name, Text
 from pyromq.protocol.headers.base import Header, Int, Long
 
 
-class AddBrokerHeader(Header, kw_only=True):
-    config_path: Text | None = None
-
-
-class RemoveBrokerHeader(Header, kw_only=True):
-    broker_name: Name
-    broker_cluster_name: Name
-    broker_id: Long
-
-
 class ExchangeBrokerHaInfoHeader(Header, kw_only=True):
     """Empty it asks, filled it tells; the answer has the same fields."""
 

@@ -1,4 +1,4 @@
-"""Java's string hash, on which tag filters, index slots and key-ordered queue choice agree across all clients."""
+"""Java's string hash, on which tag filters, index slots and the choice of a queue by key agree across all clients."""
 
 from functools import lru_cache
 
@@ -31,14 +31,3 @@ def tags_code(tags: str | None) -> int:
         return 0
     # Long texts stay out of the cache so that its memory has a bound.
     return _cached_hash(tags) if len(tags) <= _CACHED_LENGTH else java_hash(tags)
-
-
-def hash_index(key: str, count: int) -> int:
-    """The queue index, below `count`, that every client picks for an ordering key.
-
-    >>> hash_index("TagA", 8)
-    7
-    """
-    if count <= 0:
-        raise ValueError(f"cannot choose among {count} queues")
-    return abs(java_hash(key)) % count

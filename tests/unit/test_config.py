@@ -219,7 +219,7 @@ def test_a_key_cannot_be_declared_twice() -> None:
 
 
 def test_the_reference_page() -> None:
-    page = reference(Example, "Settings of the example", "All of them.")
+    page = reference("Settings of the example", "All of them.", Example)
     assert page.startswith("# Settings of the example\n\nAll of them.\n\n## Network\n\n| key |")
     assert "\n## Example\n" in page
     assert (

@@ -1,6 +1,7 @@
 """`pyromq reference`: print a page of docs/reference, which are made from the code."""
 
 import importlib
+import pkgutil
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,24 +18,40 @@ variable. Flags beat the environment, which beats the file. An unknown key is an
 *Reloadable* settings can be changed while the server runs (`updateNamesrvConfig`, `updateBrokerConfig`) and hold until
 it stops; paths, addresses and secrets can neither be changed nor read remotely."""
 
+CLIENT_INTRO = """\
+Keyword arguments of `Producer`, `TransactionProducer`, `PushConsumer`, `PullConsumer` and `Admin`, or fields of the
+`ProducerConfig`, `PushConfig`, `PullConfig` or `ClientConfig` that they take as `config`. Durations are seconds. An
+argument beats the environment variable below its name, as RocketMQ's Java clients have it; there, durations are
+milliseconds, but for `max_idle`. An unknown option is an error that names the nearest one, and an error of type
+checkers. Settings do not change once a client is made."""
+
 
 class Page(StrEnum):
     """Pages of docs/reference."""
 
     NAMESRV = "namesrv"
     BROKER = "broker"
+    CLIENTS = "clients"
     COMMANDS = "commands"
     PERMISSIONS = "permissions"
     BOUNDS = "bounds"
 
 
 SETTINGS = {
-    Page.NAMESRV: ("pyromq.namesrv.config", "NamesrvConfig", "Settings of the name server"),
-    Page.BROKER: ("pyromq.broker.config", "BrokerConfig", "Settings of the broker"),
+    Page.NAMESRV: ("Settings of the name server", INTRO, "pyromq.namesrv.config:NamesrvConfig"),
+    Page.BROKER: ("Settings of the broker", INTRO, "pyromq.broker.config:BrokerConfig"),
+    Page.CLIENTS: (
+        "Options of clients",
+        CLIENT_INTRO,
+        "pyromq.client.config:ProducerConfig",
+        "pyromq.client.consumer.config:PushConfig",
+        "pyromq.client.consumer.config:PullConfig",
+    ),
 }
 FILES = {
     Page.NAMESRV: "namesrv-settings.md",
     Page.BROKER: "broker-settings.md",
+    Page.CLIENTS: "client-options.md",
     Page.COMMANDS: "commands.md",
     Page.PERMISSIONS: "permissions.md",
     Page.BOUNDS: "bounds.md",
@@ -49,8 +66,8 @@ def page(wanted: Page) -> str:
         return str(importlib.import_module("pyromq.auth.permissions").page())
     if wanted is Page.BOUNDS:
         return str(importlib.import_module("pyromq.protocol.bounds").page())
-    module, name, title = SETTINGS[wanted]
-    return reference(getattr(importlib.import_module(module), name), title, INTRO)
+    title, intro, *classes = SETTINGS[wanted]
+    return reference(title, intro, *map(pkgutil.resolve_name, classes))
 
 
 @app.command("reference", hidden=True)

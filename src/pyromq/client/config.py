@@ -1,19 +1,19 @@
-"""Settings of clients, with RocketMQ's defaults. Durations are seconds, sizes bytes.
+"""Options of clients, with RocketMQ's defaults. Durations are seconds, sizes bytes.
 
 A settings object is immutable: a client instance keeps the one it was made with, so nothing changed later can reach it.
 What RocketMQ reads from Java system properties is read from the environment (`environment.py`), below explicit
-arguments. No behaviour lives here beyond checking values.
+arguments. No behaviour lives here beyond checking values. `options.py` has the same names for type checkers.
 """
 
 import difflib
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import replace
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
-from pyromq.client.environment import environment_options
+from pyromq.client.environment import binary, boolean, compression, environment_options, millis, proxies
 from pyromq.client.errors import ClientError
 from pyromq.client.producer.faults import CURRENT_TABLE, AvoidanceTable
 from pyromq.protocol.codes import ResponseCode
@@ -22,9 +22,12 @@ from pyromq.protocol.release import Language
 from pyromq.remoting.connect.socks import SocksProxy
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.tls import ClientTls
+from pyromq.settings.declaration import Settings, frozen_settings, options
+from pyromq.settings.option import Secret, computed, option
 
 KIB = 1024
 MIB = 1024 * KIB
+INT_MAX = 2**31 - 1
 DEFAULT_INSTANCE = "DEFAULT"
 DEFAULT_TOPIC_KEY = "TBW102"
 
@@ -50,88 +53,150 @@ class AccessChannel(StrEnum):
     CLOUD = "CLOUD"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientConfig:
-    """What producers, consumers and admin have in common."""
+@frozen_settings
+class ClientConfig(Settings):
+    """Every client.
 
-    namesrv: str | None = None
-    """`host:port;host:port`; none means the HTTP lookup."""
-    namesrv_domain: str = "jmenv.tbsite.net"
-    namesrv_subgroup: str = "nsaddr"
-    client_ip: str | None = None
-    instance_name: str = DEFAULT_INSTANCE
-    unit_name: str | None = None
-    unit_mode: bool = False
-    callback_threads: int = 0
-    """Threads for user callbacks; 0 means the number of processors."""
-    callback_executor: Executor | None = None
-    """A pool of the user's own for callbacks, instead of the bounded one of the client instance."""
-    namespace: str | None = None
-    """Prefix scheme `ns%name`; names given to and shown by the client stay without it."""
-    namespace_v2: str | None = None
-    """Sent beside the bare names with every request."""
-    access_channel: AccessChannel = AccessChannel.LOCAL
-    poll_name_server_interval: float = 30.0
-    heartbeat_interval: float = 30.0
-    persist_offset_interval: float = 5.0
-    pull_delay_on_error: float = 1.0
-    trace_batch_size: int = 10
-    decode_body: bool = True
-    decompress_body: bool = True
-    max_body_size: int = MAX_INFLATED
-    """Largest body that is inflated; a larger one counts as damaged and stays as it is."""
-    vip_channel: bool = False
-    heartbeat_v2: bool = False
-    heartbeat_on_connect: bool = True
-    tls: ClientTls | None = None
-    socks_proxies: Mapping[str, SocksProxy] = field(default_factory=dict)
-    """Network in CIDR form to proxy; the first that contains an address is used."""
-    api_timeout: float = 3.0
-    """Route query, heartbeat, unregister, consumer list."""
-    connect_timeout: float = 3.0
-    max_idle: float = 120.0
-    max_frame: int = 16 * MIB
-    async_permits: int = 65535
-    oneway_permits: int = 65535
-    language: Language = Language.PYTHON
-    stream_requests: bool = False
-    latency_faults: bool = False
-    """Avoid brokers that were slow or failed. Not for ordered sending."""
-    avoidance: AvoidanceTable = CURRENT_TABLE
-    detector: bool = False
-    """Probe brokers that became unreachable."""
-    detect_timeout: float = 0.2
-    detect_interval: float = 2.0
-    enable_trace: bool = False
-    trace_topic: str | None = None
-    recall_trace: bool = False
-    page_size: int = 2000
-    """Entries per page when an admin client reads configuration tables."""
-    access_key: str | None = None
-    secret_key: str | None = field(default=None, repr=False)
-    security_token: str | None = field(default=None, repr=False)
-    zone: str | None = None
-    zone_mode: str | None = None
-    binary_headers: bool = False
-    """Write headers in RocketMQ's binary form instead of JSON."""
-    request_hooks: tuple[RequestHook, ...] = ()
+    What producers, consumers and admin have in common.
+    """
+
+    are_keywords: ClassVar[bool] = True
+
+    namesrv: str | None = option(
+        None,
+        "Name servers, `host:port;host:port`; None: they are looked up over HTTP.",
+        env={"NAMESRV_ADDR": str, "ROCKETMQ_NAMESRV_ADDR": str},
+    )
+    namesrv_domain: str = option(
+        "jmenv.tbsite.net", "Host of that lookup, with a port if it is not 8080.", env={"ROCKETMQ_NAMESRV_DOMAIN": str}
+    )
+    namesrv_subgroup: str = option("nsaddr", "Last part of its path.", env={"ROCKETMQ_NAMESRV_SUBGROUP": str})
+    client_ip: str | None = option(None, "Address in the client id; None: that of this machine.")
+    instance_name: str = option(
+        DEFAULT_INSTANCE,
+        "Clients of one name share connections and threads; `DEFAULT`: a name for each client.",
+        env={"ROCKETMQ_CLIENT_NAME": str},
+    )
+    unit_name: str | None = option(None, "Unit of a deployment in several, part of the client id and of the lookup.")
+    unit_mode: bool = option(False, "Mark topics, groups and messages as belonging to a unit.")
+    callback_threads: int = option(0, "Threads for callbacks; 0: as many as there are processors.")
+    callback_executor: Executor | None = option(
+        None, "A pool of your own for callbacks, instead of the bounded one of the client.", value="an executor"
+    )
+    namespace: str | None = option(
+        None, "Prefix of topics and groups, `namespace%name`; names that you give and see stay without it."
+    )
+    namespace_v2: str | None = option(None, "Namespace that is sent beside the bare names with every request.")
+    access_channel: AccessChannel = option(AccessChannel.LOCAL, "Where traces go.")
+    poll_name_server_interval: float = option(30.0, "Time between two looks at routes.", unit="s", above=0)
+    heartbeat_interval: float = option(30.0, "Time between two heartbeats to brokers.", unit="s", above=0)
+    persist_offset_interval: float = option(5.0, "Time between two saves of what was consumed.", unit="s", above=0)
+    pull_delay_on_error: float = option(1.0, "Pause after a pull that failed.", unit="s")
+    trace_batch_size: int = option(10, "Traces that are sent at a time.")
+    decode_body: bool = option(
+        True, "Accepted as Java's clients have it; without effect.", env={"COM_ROCKETMQ_READ_BODY": boolean}
+    )
+    decompress_body: bool = option(
+        True, "Inflate bodies that producers compressed.", env={"COM_ROCKETMQ_DECOMPRESS_BODY": boolean}
+    )
+    max_body_size: int = option(
+        MAX_INFLATED,
+        "Largest body that is inflated; a larger one counts as damaged and stays as it is.",
+        unit="bytes",
+        above=0,
+    )
+    vip_channel: bool = option(
+        False,
+        "Reach brokers at the port two below their main one.",
+        env={"COM_ROCKETMQ_SENDMESSAGEWITHVIPCHANNEL": boolean},
+    )
+    heartbeat_v2: bool = option(
+        False, "Send only a fingerprint while a heartbeat says nothing new.", env={"COM_ROCKETMQ_HEARTBEAT_V2": boolean}
+    )
+    heartbeat_on_connect: bool = option(True, "Send a heartbeat as soon as a broker is connected.")
+    tls: ClientTls | None = option(None, "Encrypt connections.", value="a ClientTls")
+    socks_proxies: Mapping[str, SocksProxy] = option(
+        computed(dict, "{}"),
+        "Networks in CIDR form and their proxies; the first that contains an address is used.",
+        value="a mapping of networks to SocksProxy",
+        env={"COM_ROCKETMQ_SOCKS_PROXY_CONFIG": proxies},
+    )
+    api_timeout: float = option(
+        3.0, "How long route query, heartbeat, unregistration and consumer list may take.", unit="s", above=0
+    )
+    connect_timeout: float = option(
+        3.0, "How long a connection may take.", unit="s", env={"COM_ROCKETMQ_REMOTING_CLIENT_CONNECT_TIMEOUT": millis}
+    )
+    max_idle: float = option(
+        120.0,
+        "A connection that neither sent nor received for so long is closed.",
+        unit="s",
+        env={"COM_ROCKETMQ_REMOTING_CLIENT_CHANNEL_MAXIDLETIMESECONDS": float},
+    )
+    max_frame: int = option(
+        16 * MIB, "Largest frame that is read.", unit="bytes", env={"COM_ROCKETMQ_REMOTING_FRAMEMAXLENGTH": int}
+    )
+    async_permits: int = option(
+        65535, "Requests under way at a time.", env={"COM_ROCKETMQ_REMOTING_CLIENTASYNCSEMAPHOREVALUE": int}
+    )
+    oneway_permits: int = option(
+        65535, "One-way requests under way at a time.", env={"COM_ROCKETMQ_REMOTING_CLIENTONEWAYSEMAPHOREVALUE": int}
+    )
+    language: Language = option(Language.PYTHON, "Language that requests name.", value="a Language")
+    stream_requests: bool = option(False, "Mark requests and the client id as those of a stream.")
+    latency_faults: bool = option(
+        False,
+        "Avoid brokers that were slow or failed. Not for ordered sending.",
+        env={"COM_ROCKETMQ_SENDLATENCYENABLE": boolean},
+    )
+    avoidance: AvoidanceTable = option(
+        computed(lambda: CURRENT_TABLE, "Apache's steps since 5.1.4"), "For how long.", value="an AvoidanceTable"
+    )
+    detector: bool = option(
+        False, "Probe brokers that became unreachable.", env={"COM_ROCKETMQ_STARTDETECTORENABLE": boolean}
+    )
+    detect_timeout: float = option(0.2, "How long a probe may take.", unit="s")
+    detect_interval: float = option(2.0, "Time between two probes.", unit="s")
+    enable_trace: bool = option(False, "Trace what is sent or consumed.")
+    trace_topic: str | None = option(None, "Topic of traces; None: the usual one.")
+    recall_trace: bool = option(
+        False, "Trace recalls of timed messages as well.", env={"COM_ROCKETMQ_RECALL_DEFAULT_TRACE_ENABLE": boolean}
+    )
+    page_size: int = option(2000, "Entries per page when an admin client reads configuration tables.")
+    access_key: str | None = option(None, "Access key, where the servers ask for one.")
+    secret_key: Secret | None = option(None, "Its secret.")
+    security_token: Secret | None = option(None, "Token of temporary credentials.")
+    zone: str | None = option(None, "Zone that requests name.", env={"ROCKETMQ_ZONE": str})
+    zone_mode: str | None = option(None, "What it means to the servers.", env={"ROCKETMQ_ZONE_MODE": str})
+    binary_headers: bool = option(
+        False, "Write headers in RocketMQ's binary form instead of JSON.", env={"ROCKETMQ_SERIALIZE_TYPE": binary}
+    )
+    request_hooks: tuple[RequestHook, ...] = option(
+        (), "Called with every request before it is signed, and with its response.", value="request hooks"
+    )
 
     @classmethod
-    def build(cls, options: Mapping[str, Any], *, environ: Mapping[str, str] | None = None) -> Self:
+    def build(cls, given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None) -> Self:
         """Settings from explicit options over the environment over the defaults.
 
         Raises ClientError for an unknown option, naming the nearest one, and for values out of range.
         """
-        known = {item.name for item in fields(cls)}
-        for name in options:
+        known = options(cls)
+        for name in given:
             if name not in known:
                 near = difflib.get_close_matches(name, known, n=1)
                 raise ClientError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
-        found = environment_options(os.environ if environ is None else environ)
-        merged = {name: value for name, value in found.items() if name in known} | dict(options)
-        config = cls(**merged)
+        config = cls(**environment_options(known, os.environ if environ is None else environ) | dict(given))
         config.check()
         return config
+
+    @classmethod
+    def out_of(cls, other: "ClientConfig") -> Self:
+        """Settings of this kind, with what those of another kind have in common with it."""
+        return cls(**{name: getattr(other, name) for name in options(cls) if name in options(type(other))})
+
+    def __post_init__(self) -> None:
+        """Nothing: what is built of values is checked by `check`."""
 
     def with_options(self, **changes: Any) -> Self:
         """A copy with some settings changed, checked."""
@@ -144,70 +209,65 @@ class ClientConfig:
         if self.namesrv is not None and not isinstance(self.namesrv, str):
             given = type(self.namesrv).__name__
             raise ClientError(f"namesrv must be text such as 'host:9876;other:9876', not {given}")
-        for name in ("poll_name_server_interval", "heartbeat_interval", "persist_offset_interval", "api_timeout"):
-            _above_zero(name, getattr(self, name))
-        _above_zero("max_body_size", self.max_body_size)
+        for name, each in options(type(self)).items():
+            value = getattr(self, name)
+            if each.above is not None and not each.allows(value):
+                raise ClientError(f"{name} is {value}, but must be above {each.above}")
+            if each.minimum is not None and not each.allows(value):
+                raise ClientError(f"{name} is {value}, outside {each.minimum}..{each.maximum}")
         if (self.access_key is None) != (self.secret_key is None):
             raise ClientError("access_key and secret_key belong together; only one of them is set")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_settings
 class ProducerConfig(ClientConfig):
-    """What producers add."""
+    """Producers."""
 
-    topics: tuple[str, ...] = ()
-    """Topics whose routes are fetched at start; a missing one is only logged."""
-    create_topic_key: str = DEFAULT_TOPIC_KEY
-    default_topic_queues: int = 4
-    send_timeout: float = 3.0
-    max_timeout_per_request: float | None = None
-    compress_over: int = 4 * KIB
-    compress_level: int = 5
-    compress_type: CompressionType = CompressionType.ZLIB
-    retries: int = 2
-    """Further attempts of a synchronous send."""
-    async_retries: int = 2
-    retry_when_not_stored: bool = False
-    """Try another broker when the store answered other than SEND_OK."""
-    retryable_codes: frozenset[int] = RETRYABLE_CODES
-    max_message_size: int = 4 * MIB
-    smart_send: bool = True
-    """One-letter header names (SEND_MESSAGE_V2)."""
-    async_queue: int = 50_000
-    """Asynchronous sends not yet finished, beyond which further ones are refused."""
-    auto_batch: bool = False
-    batch_delay: float = 0.010
-    batch_bytes: int = 32 * KIB
-    total_batch_bytes: int = 32 * MIB
-    backpressure: bool = False
-    backpressure_count: int = 1024
-    backpressure_bytes: int = 100 * MIB
-    check_threads: int = 1
-    """Threads of a transactional producer that answer check-backs."""
-    check_queue: int = 2000
-    close_timeout: float = 5.0
-    """How long closing waits for asynchronous sends and callbacks that are under way."""
-
-    def check(self) -> None:
-        ClientConfig.check(self)  # not super(): a dataclass with slots is a copy of the class that super() knows
-        _above_zero("send_timeout", self.send_timeout)
-        for name, low, high in (
-            ("batch_delay", 0.001, 30.0),
-            ("batch_bytes", 1, 2 * MIB),
-            ("default_topic_queues", 1, 2**31 - 1),
-            ("max_message_size", 1, 2**31 - 1),
-            ("retries", 0, 1000),
-            ("async_retries", 0, 1000),
-            ("async_queue", 1, 2**31 - 1),
-            ("check_threads", 1, 1000),
-            ("check_queue", 1, 2**31 - 1),
-            ("total_batch_bytes", 1, 2**63 - 1),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ClientError(f"{name} is {value}, outside {low}..{high}")
-
-
-def _above_zero(name: str, value: float) -> None:
-    if value <= 0:
-        raise ClientError(f"{name} is {value}, but must be above 0")
+    topics: tuple[str, ...] = option((), "Topics whose routes are fetched at start; a missing one is only logged.")
+    create_topic_key: str = option(DEFAULT_TOPIC_KEY, "Topic that one which does not exist is created after.")
+    default_topic_queues: int = option(4, "Queues of a topic created so.", minimum=1, maximum=INT_MAX)
+    send_timeout: float = option(3.0, "How long a send may take with all its attempts.", unit="s", above=0)
+    max_timeout_per_request: float | None = option(None, "How long one attempt may take; None: the rest.", unit="s")
+    compress_over: int = option(4 * KIB, "Bodies of this size or more are compressed.", unit="bytes")
+    compress_level: int = option(5, "How hard.", env={"ROCKETMQ_MESSAGE_COMPRESSLEVEL": int})
+    compress_type: CompressionType = option(
+        CompressionType.ZLIB, "How.", env={"ROCKETMQ_MESSAGE_COMPRESSTYPE": compression}
+    )
+    retries: int = option(2, "Further attempts of a synchronous send.", minimum=0, maximum=1000)
+    async_retries: int = option(2, "Further attempts of an asynchronous send.", minimum=0, maximum=1000)
+    retry_when_not_stored: bool = option(False, "Try another broker when the store answered other than SEND_OK.")
+    retryable_codes: frozenset[int] = option(
+        computed(lambda: RETRYABLE_CODES, ", ".join(map(str, sorted(RETRYABLE_CODES)))),
+        "Answers after which a synchronous send tries another broker.",
+        value="response codes",
+    )
+    max_message_size: int = option(4 * MIB, "Largest body.", unit="bytes", minimum=1, maximum=INT_MAX)
+    smart_send: bool = option(
+        True, "One-letter header names (SEND_MESSAGE_V2).", env={"ORG_APACHE_ROCKETMQ_CLIENT_SENDSMARTMSG": boolean}
+    )
+    async_queue: int = option(
+        50_000,
+        "Asynchronous sends not yet finished, beyond which further ones are refused.",
+        minimum=1,
+        maximum=INT_MAX,
+    )
+    auto_batch: bool = option(False, "Send messages of one topic that come close together as a batch.")
+    batch_delay: float = option(0.010, "How long a batch waits for more.", unit="s", minimum=0.001, maximum=30.0)
+    batch_bytes: int = option(32 * KIB, "Size at which it waits no longer.", unit="bytes", minimum=1, maximum=2 * MIB)
+    total_batch_bytes: int = option(
+        32 * MIB,
+        "Size of all batches that wait; beyond it messages go alone.",
+        unit="bytes",
+        minimum=1,
+        maximum=2**63 - 1,
+    )
+    backpressure: bool = option(False, "Let asynchronous sends wait instead of piling up without end.")
+    backpressure_count: int = option(1024, "Messages under way before they do.")
+    backpressure_bytes: int = option(100 * MIB, "Bytes under way before they do.", unit="bytes")
+    check_threads: int = option(
+        1, "Threads of a transactional producer that answer check-backs.", minimum=1, maximum=1000
+    )
+    check_queue: int = option(2000, "Check-backs that may wait for them.", minimum=1, maximum=INT_MAX)
+    close_timeout: float = option(
+        5.0, "How long closing waits for asynchronous sends and callbacks that are under way.", unit="s"
+    )

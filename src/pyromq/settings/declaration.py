@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
 from pyromq.settings.errors import UnknownKeyError
-from pyromq.settings.option import Option, describe
+from pyromq.settings.option import Option, describe, is_secret
 
 
 class Settings:
@@ -31,6 +31,8 @@ class Settings:
     """Keys of Apache's files that mean nothing here (thread pools, Netty buffers): accepted, without effect."""
     old_names: ClassVar[Mapping[str, str]] = types.MappingProxyType({})
     """Keys that were called otherwise once, and their names now."""
+    are_keywords: ClassVar[bool] = False
+    """Whether options are keyword arguments of Python only, not keys of property files and flags."""
 
     def __post_init__(self) -> None:
         for each in options(type(self)).values():
@@ -48,6 +50,17 @@ S = TypeVar("S", bound=Settings)
 def settings(cls: type[S]) -> type[S]:
     """Decorator of every `Settings` class: checks its declarations and gives it a constructor with keywords."""
     made = dataclass(kw_only=True, eq=False)(cls)
+    options(made)
+    return made
+
+
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
+def frozen_settings(cls: type[S]) -> type[S]:
+    """Like `settings`, for values that never change, are equal when all options are, and show all but secrets."""
+    for name, hint in inspect.get_annotations(cls).items():
+        if isinstance(field := cls.__dict__.get(name), dataclasses.Field):
+            field.repr = not is_secret(hint)
+    made = dataclass(kw_only=True, frozen=True)(cls)
     options(made)
     return made
 
@@ -70,7 +83,7 @@ def _describe_all(cls: type[Settings]) -> Mapping[str, Option]:
             declared[name] = each
             introduced.setdefault(name, each)  # a subclass that only changes the default does not move the option
     found = {
-        field.name: describe(cls, field, _title(introduced[field.name]))
+        field.name: describe(cls, field, _title(introduced[field.name]), keyword=cls.are_keywords)
         if declared[field.name] is cls
         else options(declared[field.name])[field.name]
         for field in dataclasses.fields(cls)  # type: ignore[arg-type]  # made by the decorator

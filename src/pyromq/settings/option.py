@@ -8,7 +8,7 @@ import enum
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -35,6 +35,9 @@ Addresses = Annotated[tuple[str, ...], _Sensitive.ADDRESS]
 Secret = Annotated[str, _Sensitive.SECRET]
 """A string that is never printed, logged or returned, and has no command-line flag."""
 
+Reader = Callable[[str], object]
+"""Makes a value of the text of an environment variable, or raises ValueError."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option:
@@ -53,9 +56,12 @@ class Option:
     unit: str
     minimum: float | None
     maximum: float | None
+    above: float | None
+    besides: float | None
+    value: str
     choices: tuple[object, ...]
     reloadable: bool
-    environment: tuple[str, ...]
+    environment: Mapping[str, Reader | None]
     short: str
 
     @property
@@ -66,8 +72,10 @@ class Option:
     @property
     def allowed(self) -> str:
         """What a value may be, in words."""
+        if self.value:
+            return self.value
         if self.choices:
-            return "one of " + ", ".join(self.render(choice) for choice in self.choices)
+            return "one of " + ", ".join(map(_choice, self.choices))
         kind = {bool: "true or false", int: "a whole number", float: "a number", Path: "a path"}.get(self.type, "text")
         if self.sensitive and self.type is str and not self.secret:
             kind = "addresses separated by ;" if self.many else "an address"
@@ -79,6 +87,10 @@ class Option:
             kind += f", {self.minimum} or more"
         elif self.maximum is not None:
             kind += f", {self.maximum} or less"
+        elif self.above is not None:
+            kind += f" above {self.above}"
+        if self.besides is not None:
+            kind += f", or {self.besides}"
         return f"{kind} ({self.unit})" if self.unit else kind
 
     def parse(self, text: str) -> object:
@@ -100,17 +112,25 @@ class Option:
             right = isinstance(item, self.type) and (self.type is bool or not isinstance(item, bool))
             if not right and not (self.type is float and type(item) is int):
                 raise self._refused(value)
-            if isinstance(item, int | float) and not (
-                (self.minimum is None or item >= self.minimum) and (self.maximum is None or item <= self.maximum)
-            ):
+            if isinstance(item, int | float) and not self.allows(item):
                 raise self._refused(value)
             if self.choices and item not in self.choices:
                 raise self._refused(value)
+
+    def allows(self, number: float) -> bool:
+        """Whether a number lies within the limits."""
+        return number == self.besides or (
+            (self.minimum is None or number >= self.minimum)
+            and (self.maximum is None or number <= self.maximum)
+            and (self.above is None or number > self.above)
+        )
 
     def render(self, value: object) -> str:
         """The text form of a value, as property files have it; `parse` reads it back."""
         if value is None:
             return ""
+        if isinstance(value, _Computed):
+            return value.shown
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, tuple):
@@ -159,15 +179,20 @@ def option(
     unit: str = "",
     minimum: float | None = None,
     maximum: float | None = None,
+    above: float | None = None,
+    besides: float | None = None,
+    value: str = "",
     choices: Iterable[object] = (),
     reloadable: bool = False,
-    env: str = "",
+    env: str | Mapping[str, Reader] = "",
     short: str = "",
 ) -> T:
     """Declare one option of a `Settings` class.
 
     `key` is the Java property name where it is not the Python name in camel case, `env` a further environment
-    variable, `short` the letter of a short flag.
+    variable, or several with what reads them, later ones beating earlier ones, `short` the letter of a short flag.
+    `above` is a limit that is not allowed itself, `besides` a number that is, outside of the limits. `value` says in
+    words what is allowed where no text can stand for it.
     """
     facts = {
         "key": key,
@@ -175,11 +200,14 @@ def option(
         "unit": unit,
         "minimum": minimum,
         "maximum": maximum,
+        "above": above,
+        "besides": besides,
+        "value": value,
         "choices": tuple(choices),
         "reloadable": reloadable,
-        "environment": env,
+        "environment": {env: None} if isinstance(env, str) else env,
         "short": short,
-        "default": default.shown if isinstance(default, _Computed) else default,
+        "default": default,
     }
     metadata = {_OPTION: facts}
     # repr=False: a settings object that gets logged must not show a secret.
@@ -190,32 +218,32 @@ def option(
     return typing.cast("T", made)
 
 
-def describe(cls: type, field: "dataclasses.Field[Any]", section: str) -> Option:
-    """All facts about one field that was declared with `option` in `cls`. Raises TypeError for a wrong declaration."""
-    hint: Any = field.type
+def describe(cls: type, field: "dataclasses.Field[Any]", section: str, *, keyword: bool) -> Option:
+    """All facts about one field that was declared with `option` in `cls`. Raises TypeError for a wrong declaration.
+
+    A `keyword` of Python is called what it is called, and neither a flag nor a variable is made up for it.
+    """
     facts: dict[str, Any] = field.metadata[_OPTION]
-    optional = typing.get_origin(hint) in (types.UnionType, typing.Union)
-    if optional:
-        (hint,) = (each for each in typing.get_args(hint) if each is not types.NoneType)
-    marks: list[object] = []
-    if typing.get_origin(hint) is Annotated:
-        hint, *marks = typing.get_args(hint)
-    many = typing.get_origin(hint) is tuple
-    kind = typing.get_args(hint)[0] if many else hint
-    if not isinstance(kind, type):
-        raise TypeError(f"{cls.__name__}.{field.name}: options cannot have the type {hint}")
+    hints, marks, optional = _parts(field.type)
+    many = typing.get_origin(hints[0]) is tuple
+    kind: Any = typing.get_args(hints[0])[0] if many else hints[0]
+    if facts["value"]:
+        kind, many = object, False
+    elif len(hints) > 1 or not isinstance(kind, type):
+        raise TypeError(f"{cls.__name__}.{field.name}: options cannot have the type {field.type}")
     choices = facts["choices"] or (tuple(kind) if issubclass(kind, enum.Enum) else ())
     sensitive = bool(marks) or issubclass(kind, Path)
     if sensitive and facts["reloadable"]:
         raise TypeError(f"{cls.__name__}.{field.name}: a path, address or secret cannot be reloadable")
     head, *tail = field.name.split("_")
     camel = head + "".join(word.capitalize() for word in tail)
-    environment = tuple(filter(None, (facts["environment"], "PYROMQ_" + field.name.upper())))
+    own = {} if keyword else {"PYROMQ_" + field.name.upper(): None}
+    environment = {name: reader for name, reader in {**facts["environment"], **own}.items() if name}
     described = Option(
         **facts
         | {
             "name": field.name,
-            "key": facts["key"] or camel,
+            "key": field.name if keyword else facts["key"] or camel,
             "section": section,
             "type": kind,
             "many": many,
@@ -226,4 +254,36 @@ def describe(cls: type, field: "dataclasses.Field[Any]", section: str) -> Option
             "environment": environment,
         }
     )
-    return dataclasses.replace(described, default=described.render(facts["default"]))
+    default = facts["default"]
+    return dataclasses.replace(described, default=_constant(default) if keyword else described.render(default))
+
+
+def is_secret(hint: Any) -> bool:
+    """Whether a field of this type must never be shown."""
+    return _Sensitive.SECRET in _parts(hint)[1]
+
+
+def _parts(hint: Any) -> tuple[list[Any], list[object], bool]:
+    """The types of a hint, what they are marked with, and whether None is allowed."""
+    is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
+    hints = list(typing.get_args(hint)) if is_union else [hint]
+    optional = types.NoneType in hints
+    if optional:
+        hints.remove(types.NoneType)
+    marks: list[object] = []
+    if typing.get_origin(hints[0]) is Annotated:
+        hints[0], *marks = typing.get_args(hints[0])
+    return hints, marks, optional
+
+
+def _choice(value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value.name if isinstance(value, enum.IntEnum) else str(value)
+
+
+def _constant(value: object) -> str:
+    """A default as one writes it in Python; one that is computed says itself what stands for it."""
+    if isinstance(value, _Computed):
+        return value.shown
+    return f"{type(value).__name__}.{value.name}" if isinstance(value, enum.Enum) else repr(value)

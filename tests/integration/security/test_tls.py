@@ -221,7 +221,7 @@ def test_the_tls_file_of_apache_replaces_single_settings(tmp_path: Path) -> None
     config = BrokerConfig(tls_config_file=file, tls_enable=True)
     assert config.server_tls() is not None
     assert config.client_tls() is not None
-    found = environment_options({"TLS_ENABLE": "true", "TLS_CONFIG_FILE": str(file)})
+    found = environment_options({}, {"TLS_ENABLE": "true", "TLS_CONFIG_FILE": str(file)})
     assert found["tls"].context.verify_mode is ssl.CERT_REQUIRED
     file.write_text("tls.server.certpath=x\n")
     with pytest.raises(aio.PyroMQError, match="unknown key"):
@@ -229,7 +229,7 @@ def test_the_tls_file_of_apache_replaces_single_settings(tmp_path: Path) -> None
 
 
 def test_clients_verify_unless_told_otherwise() -> None:
-    assert environment_options({"TLS_ENABLE": "true"})["tls"].context.verify_mode is ssl.CERT_REQUIRED
-    assert environment_options({"TLS_ENABLE": "true"})["tls"].context.check_hostname
-    careless = environment_options({"TLS_ENABLE": "true", "TLS_TEST_MODE_ENABLE": "true"})
+    assert environment_options({}, {"TLS_ENABLE": "true"})["tls"].context.verify_mode is ssl.CERT_REQUIRED
+    assert environment_options({}, {"TLS_ENABLE": "true"})["tls"].context.check_hostname
+    careless = environment_options({}, {"TLS_ENABLE": "true", "TLS_TEST_MODE_ENABLE": "true"})
     assert careless["tls"].context.verify_mode is ssl.CERT_NONE

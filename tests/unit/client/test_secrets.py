@@ -9,6 +9,7 @@ from pyromq.client.config import ClientConfig
 from pyromq.client.environment import environment_options
 from pyromq.client.errors import ClientError
 from pyromq.remoting.hooks import Signing
+from pyromq.settings.declaration import options
 
 SECRET = "do-not-show-me"  # noqa: S105 - of a test
 
@@ -22,7 +23,7 @@ def test_settings_do_not_show_it() -> None:
 def test_errors_about_the_environment_do_not_show_it() -> None:
     text = f'{{"0.0.0.0/0": {{"addr": 5, "password": "{SECRET}"}}}}'
     with pytest.raises(ClientError) as caught:
-        environment_options({"COM_ROCKETMQ_SOCKS_PROXY_CONFIG": text})
+        environment_options(options(ClientConfig), {"COM_ROCKETMQ_SOCKS_PROXY_CONFIG": text})
     assert SECRET not in str(caught.value)
 
 

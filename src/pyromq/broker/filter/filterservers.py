@@ -255,7 +255,7 @@ def _security_flags(config: BrokerConfig) -> list[str]:
 
 
 def _secrets(config: BrokerConfig) -> dict[str, str]:
-    return {each.environment[-1]: getattr(config, each.name) for each in _shared_options(config) if each.secret}
+    return {list(each.environment)[-1]: getattr(config, each.name) for each in _shared_options(config) if each.secret}
 
 
 async def _end(process: Process) -> None:

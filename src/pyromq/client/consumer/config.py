@@ -1,55 +1,91 @@
-"""Settings of consumers, with RocketMQ's defaults. Durations are seconds, sizes bytes."""
+"""Options of consumers, with RocketMQ's defaults. Durations are seconds, sizes bytes."""
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
-from pyromq.client.config import KIB, MIB, ClientConfig
+from pyromq.client.config import INT_MAX, KIB, MIB, ClientConfig
 from pyromq.client.consumer.damage import OnDamaged
 from pyromq.client.consumer.offsets import OffsetStore
 from pyromq.client.consumer.process_queue import QueueLimits, TopicLimits
 from pyromq.client.consumer.rebalance.allocation import AllocationStrategy, Average
+from pyromq.client.environment import millis
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
+from pyromq.settings.declaration import frozen_settings
+from pyromq.settings.option import computed, option
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_settings
 class ConsumerConfig(ClientConfig):
-    """What push and pull consumers have in common."""
+    """Push and pull consumers."""
 
-    model: MessageModel = MessageModel.CLUSTERING
-    """CLUSTERING: members of the group share the queues. BROADCASTING: each gets everything."""
-    consume_from: ConsumeFromWhere = ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
-    """Where a group begins in a queue it has no offset for."""
-    consume_timestamp: datetime | str | None = None
-    """For CONSUME_FROM_TIMESTAMP: a datetime or local time as yyyyMMddHHmmss; half an hour ago by default."""
-    allocation: AllocationStrategy = field(default_factory=Average)
-    offset_store: OffsetStore | None = None
-    """A store of the user's own instead of the broker (clustering) or the local file (broadcasting)."""
-    local_offset_dir: Path = field(default_factory=lambda: Path.home() / ".rocketmq_offsets")
-    rebalance_interval: float = 20.0
-    rebalance_min_interval: float = 1.0
-    """After a round that could not settle, and at least between two rounds, unless a broker reports a change."""
-    handover_timeout: float = 5.0
-    """How long a queue that moves to another member is kept for messages in work, and waited for by its next owner."""
-    pull_max_idle: float = 120.0
-    """A queue not pulled for so long is given up and taken again."""
-    close_timeout: float = 5.0
-    """How long closing waits for what is being consumed."""
-    on_damaged: OnDamaged | str = OnDamaged.DEAD_LETTER
-    """What becomes of a record that cannot be read as it was sent: `dead-letter`, `deliver` or `skip`."""
+    model: MessageModel = option(
+        MessageModel.CLUSTERING,
+        "CLUSTERING: members of the group share the queues. BROADCASTING: each gets everything.",
+        choices=(MessageModel.CLUSTERING, MessageModel.BROADCASTING),
+    )
+    consume_from: ConsumeFromWhere = option(
+        ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        "Where a group begins in a queue it has no offset for.",
+        choices=[each for each in ConsumeFromWhere if each is not ConsumeFromWhere.UNKNOWN],
+    )
+    consume_timestamp: datetime | str | None = option(
+        None,
+        "For CONSUME_FROM_TIMESTAMP; None: half an hour ago.",
+        value="a datetime, or local time as yyyyMMddHHmmss",
+    )
+    allocation: AllocationStrategy = option(
+        computed(Average, "Average()"), "How members divide the queues.", value="an AllocationStrategy"
+    )
+    offset_store: OffsetStore | None = option(
+        None,
+        "A store of your own instead of the broker (clustering) or the local file (broadcasting).",
+        value="an OffsetStore",
+    )
+    local_offset_dir: Path = option(
+        computed(lambda: Path.home() / ".rocketmq_offsets", "~/.rocketmq_offsets"),
+        "Folder of that file.",
+        env={"ROCKETMQ_CLIENT_LOCALOFFSETSTOREDIR": Path},
+    )
+    rebalance_interval: float = option(
+        20.0,
+        "Time between two rounds of dividing the queues.",
+        unit="s",
+        above=0,
+        env={"ROCKETMQ_CLIENT_REBALANCE_WAITINTERVAL": millis},
+    )
+    rebalance_min_interval: float = option(
+        1.0,
+        "After a round that could not settle, and at least between two rounds, unless a broker reports a change.",
+        unit="s",
+        above=0,
+        env={"ROCKETMQ_CLIENT_REBALANCE_MININTERVAL": millis},
+    )
+    handover_timeout: float = option(
+        5.0,
+        "How long a queue that moves to another member is kept for messages in work, and waited for by its next owner.",
+        unit="s",
+    )
+    pull_max_idle: float = option(
+        120.0,
+        "A queue not pulled for so long is given up and taken again.",
+        unit="s",
+        above=0,
+        env={"ROCKETMQ_CLIENT_PULL_PULLMAXIDLETIME": millis},
+    )
+    close_timeout: float = option(5.0, "How long closing waits for what is being consumed.", unit="s")
+    on_damaged: OnDamaged | str = option(
+        OnDamaged.DEAD_LETTER,
+        "What becomes of a record that cannot be read as it was sent.",
+        value="`dead-letter`, `deliver` or `skip`",
+    )
 
     def check(self) -> None:
-        ClientConfig.check(self)
-        for name in ("rebalance_interval", "rebalance_min_interval", "pull_max_idle"):
-            if getattr(self, name) <= 0:
-                raise ClientError(f"{name} is {getattr(self, name)}, but must be above 0")
+        super().check()
         if self.model not in (MessageModel.CLUSTERING, MessageModel.BROADCASTING):
             raise ClientError(f"model {self.model!r} is neither CLUSTERING nor BROADCASTING")
         if self.consume_from not in list(ConsumeFromWhere) or self.consume_from == ConsumeFromWhere.UNKNOWN:
             raise ClientError(f"consume_from {self.consume_from!r} is none of {', '.join(ConsumeFromWhere)}")
-
         if self.on_damaged not in list(OnDamaged):
             raise ClientError(f"on_damaged {self.on_damaged!r} is none of {', '.join(OnDamaged)}")
 
@@ -58,50 +94,82 @@ class ConsumerConfig(ClientConfig):
         return self.model == MessageModel.CLUSTERING
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_settings
 class PushConfig(ConsumerConfig):
-    """What push consumers add."""
+    """Push consumers."""
 
-    consume_thread_min: int = 20
-    consume_thread_max: int = 20
-    """Listener calls at a time, on as many threads (plain listeners) or tasks (coroutine functions)."""
-    consume_batch_size: int = 1
-    max_span: int = 2000
-    pull_threshold_for_queue: int = 1000
-    pull_threshold_size_for_queue: int = 100 * MIB
-    pull_threshold_for_topic: int = -1
-    pull_threshold_size_for_topic: int = -1
-    pull_interval: float = 0.0
-    first_pull_delay: float = 0.5
-    """Before a queue just taken over is pulled: time for its last owner to finish."""
-    pull_batch_size: int = 32
-    pull_batch_bytes: int = 256 * KIB
-    post_subscription: bool = False
-    """Send the subscription with every pull instead of relying on heartbeats."""
-    max_reconsume_times: int = -1
-    """Failed deliveries before a message becomes a dead letter; -1: 16 for concurrent listeners, no end for ordered."""
-    suspend_time: float = 1.0
-    """Before an ordered queue is tried again, from 0.01 to 30."""
-    consume_timeout: float = 15 * 60.0
-    """A message that a listener holds longer than this is sent back."""
-    client_rebalance: bool = True
-    """False: the broker divides the queues."""
-    lock_interval: float = 20.0
-    lock_life: float = 30.0
-    unlock_delay: float = 20.0
-    pop_threshold_for_queue: int = 96
-    pop_invisible_time: float = 60.0
-    pop_batch_size: int = 32
-    local_retry_delay: float = 5.0
-    """Before a message is consumed again that could neither be consumed nor sent back."""
+    consume_thread_min: int = option(
+        20, "Not above consume_thread_max, and without further effect.", minimum=1, maximum=1000
+    )
+    consume_thread_max: int = option(
+        20,
+        "Listener calls at a time, on as many threads (plain listeners) or tasks (coroutine functions).",
+        minimum=1,
+        maximum=1000,
+    )
+    consume_batch_size: int = option(1, "Messages of one call at most.", minimum=1, maximum=1024)
+    max_span: int = option(
+        2000, "Offsets from the first to the last message held of a queue.", minimum=1, maximum=65535
+    )
+    pull_threshold_for_queue: int = option(1000, "Messages held of a queue.", minimum=1, maximum=65535)
+    pull_threshold_size_for_queue: int = option(100 * MIB, "Their size.", unit="bytes", minimum=MIB, maximum=1024 * MIB)
+    pull_threshold_for_topic: int = option(
+        -1, "Messages held of a topic, over all its queues; -1: any number.", minimum=1, maximum=6_553_500, besides=-1
+    )
+    pull_threshold_size_for_topic: int = option(
+        -1, "Their size; -1: any.", unit="bytes", minimum=1, maximum=102_400 * MIB, besides=-1
+    )
+    pull_interval: float = option(0.0, "Pause between two pulls of a queue.", unit="s", minimum=0, maximum=65.535)
+    first_pull_delay: float = option(
+        0.5, "Before a queue just taken over is pulled: time for its last owner to finish.", unit="s"
+    )
+    pull_batch_size: int = option(32, "Messages of one pull at most.", minimum=1, maximum=1024)
+    pull_batch_bytes: int = option(256 * KIB, "Their size.", unit="bytes", minimum=1, maximum=INT_MAX)
+    post_subscription: bool = option(False, "Send the subscription with every pull instead of relying on heartbeats.")
+    max_reconsume_times: int = option(
+        -1,
+        "Failed deliveries before a message becomes a dead letter; -1: 16 for concurrent listeners, any for ordered.",
+    )
+    suspend_time: float = option(1.0, "Before an ordered queue is tried again, from 0.01 to 30.", unit="s")
+    consume_timeout: float = option(
+        15 * 60.0,
+        "A message that a listener holds longer than this is sent back.",
+        unit="s",
+        minimum=0.001,
+        maximum=INT_MAX,
+    )
+    client_rebalance: bool = option(True, "False: the broker divides the queues.")
+    lock_interval: float = option(
+        20.0,
+        "Time between two renewals of the locks on queues consumed in order.",
+        unit="s",
+        minimum=0.001,
+        maximum=60.0,
+        env={"ROCKETMQ_CLIENT_REBALANCE_LOCKINTERVAL": millis},
+    )
+    lock_life: float = option(
+        30.0,
+        "How long a lock holds without renewal.",
+        unit="s",
+        env={"ROCKETMQ_CLIENT_REBALANCE_LOCKMAXLIVETIME": millis},
+    )
+    unlock_delay: float = option(
+        20.0,
+        "How much longer the lock of a queue given up is kept when a batch of it takes more than its time.",
+        unit="s",
+        env={"ROCKETMQ_CLIENT_UNLOCKDELAYTIMEMILLS": millis},
+    )
+    pop_threshold_for_queue: int = option(96, "Popped messages of a queue that may wait to be consumed.")
+    pop_invisible_time: float = option(
+        60.0, "How long a popped message is hidden from others.", unit="s", minimum=5.0, maximum=300.0
+    )
+    pop_batch_size: int = option(32, "Messages of one pop at most.", minimum=1, maximum=32)
+    local_retry_delay: float = option(
+        5.0, "Before a message is consumed again that could neither be consumed nor sent back.", unit="s"
+    )
 
     def check(self) -> None:
-        ConsumerConfig.check(self)
-        for name, low, high in _PUSH_RANGES:
-            _check_range(name, getattr(self, name), low, high)
-        for name, high in (("pull_threshold_for_topic", 6_553_500), ("pull_threshold_size_for_topic", 102_400 * MIB)):
-            if getattr(self, name) != -1:
-                _check_range(name, getattr(self, name), 1, high)
+        super().check()
         if self.consume_thread_min > self.consume_thread_max:
             raise ClientError(
                 f"consume_thread_min {self.consume_thread_min} is above consume_thread_max {self.consume_thread_max}"
@@ -116,72 +184,39 @@ class PushConfig(ConsumerConfig):
         return TopicLimits(self.pull_threshold_for_topic, self.pull_threshold_size_for_topic)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@frozen_settings
 class PullConfig(ConsumerConfig):
-    """What pull consumers add."""
+    """Pull consumers."""
 
-    suspend_timeout: float = 20.0
-    """How long a broker may hold a pull that finds nothing."""
-    suspend_call_timeout: float = 30.0
-    """How long to wait for such a pull; not less than the above."""
-    pull_timeout: float = 10.0
-    """How long to wait for a pull that the broker answers at once."""
-    auto_commit: bool = True
-    auto_commit_interval: float = 5.0
-    pull_batch_size: int = 10
-    pull_threshold_for_all: int = 10_000
-    pull_threshold_for_queue: int = 1000
-    pull_threshold_size_for_queue: int = 100 * MIB
-    max_span: int = 2000
-    poll_timeout: float = 5.0
-    topic_check_interval: float = 30.0
-    max_reconsume_times: int = 16
-    enable_rebalance: bool = True
-    broker_id: int | None = None
-    """Read from this broker of each set, whatever the brokers suggest."""
+    suspend_timeout: float = option(20.0, "How long a broker may hold a pull that finds nothing.", unit="s")
+    suspend_call_timeout: float = option(
+        30.0, "How long to wait for such a pull; not less than suspend_timeout.", unit="s"
+    )
+    pull_timeout: float = option(10.0, "How long to wait for a pull that the broker answers at once.", unit="s")
+    auto_commit: bool = option(True, "Commit what was polled.")
+    auto_commit_interval: float = option(5.0, "Time between two commits.", unit="s", minimum=0.001, maximum=INT_MAX)
+    pull_batch_size: int = option(10, "Messages of one pull at most.", minimum=1, maximum=1024)
+    pull_threshold_for_all: int = option(10_000, "Messages fetched ahead, over all queues.", minimum=1, maximum=INT_MAX)
+    pull_threshold_for_queue: int = option(1000, "Messages fetched ahead of a queue.", minimum=1, maximum=65535)
+    pull_threshold_size_for_queue: int = option(100 * MIB, "Their size.", unit="bytes", minimum=MIB, maximum=1024 * MIB)
+    max_span: int = option(
+        2000, "Offsets from the first to the last message held of a queue.", minimum=1, maximum=65535
+    )
+    poll_timeout: float = option(5.0, "How long a poll waits for messages.", unit="s")
+    topic_check_interval: float = option(
+        30.0, "Time between two looks for new queues of a topic.", unit="s", minimum=0.001, maximum=INT_MAX
+    )
+    max_reconsume_times: int = option(16, "Failed deliveries before a message sent back becomes a dead letter.")
+    enable_rebalance: bool = option(True, "Share the queues of subscribed topics with the other members.")
+    broker_id: int | None = option(None, "Read from this broker of each set, whatever the brokers suggest.")
 
     def check(self) -> None:
-        ConsumerConfig.check(self)
+        super().check()
         if self.suspend_call_timeout < self.suspend_timeout:
             raise ClientError(
                 f"suspend_call_timeout {self.suspend_call_timeout} is below suspend_timeout {self.suspend_timeout}"
             )
-        for name, low, high in _PULL_RANGES:
-            _check_range(name, getattr(self, name), low, high)
 
     @property
     def queue_limits(self) -> QueueLimits:
         return QueueLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.max_span)
-
-
-Ranges = tuple[tuple[str, float, float], ...]
-
-_COMMON_RANGES: Ranges = (
-    ("max_span", 1, 65535),
-    ("pull_threshold_for_queue", 1, 65535),
-    ("pull_threshold_size_for_queue", MIB, 1024 * MIB),
-    ("pull_batch_size", 1, 1024),
-)
-_PUSH_RANGES: Ranges = (
-    *_COMMON_RANGES,
-    ("consume_thread_min", 1, 1000),
-    ("consume_thread_max", 1, 1000),
-    ("pull_interval", 0, 65.535),
-    ("consume_batch_size", 1, 1024),
-    ("pull_batch_bytes", 1, 2**31 - 1),
-    ("pop_invisible_time", 5.0, 300.0),
-    ("pop_batch_size", 1, 32),
-    ("lock_interval", 0.001, 60.0),
-    ("consume_timeout", 0.001, 2**31 - 1),
-)
-_PULL_RANGES: Ranges = (
-    *_COMMON_RANGES,
-    ("auto_commit_interval", 0.001, 2**31 - 1),
-    ("pull_threshold_for_all", 1, 2**31 - 1),
-    ("topic_check_interval", 0.001, 2**31 - 1),
-)
-
-
-def _check_range(name: str, value: Any, low: float, high: float) -> None:
-    if not low <= value <= high:
-        raise ClientError(f"{name} is {value}, outside {low}..{high}")

@@ -86,9 +86,7 @@ class Producer(QueryMethods):
         member = instance.producers.get(INNER_PRODUCER_GROUP)
         if isinstance(member, Producer):
             return member
-        shared = {name: getattr(instance.config, name) for name in instance.config.__dataclass_fields__}
-        known = {name: value for name, value in shared.items() if name in ProducerConfig.__dataclass_fields__}
-        producer = cls(INNER_PRODUCER_GROUP, config=ProducerConfig(**known), enable_trace=False)
+        producer = cls(INNER_PRODUCER_GROUP, config=ProducerConfig.out_of(instance.config), enable_trace=False)
         await producer._start(instance)
         return producer
 

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import fields
 
 from pyromq.client.clock import Clock
 from pyromq.client.config import ProducerConfig
@@ -104,7 +103,7 @@ async def start_consume_trace(
     transport: Transport | None = None,
 ) -> tuple[ConsumeTracer, TraceDispatcher] | None:
     """Begin to trace. A failure is only logged: consuming goes on without."""
-    settings = trace_config(_producer_config(config))
+    settings = trace_config(ProducerConfig.out_of(config))
     inner = Producer(trace_group(group, "CONSUME"), config=settings, clock=clock, transport=transport)
     dispatcher = TraceDispatcher(inner, config, instance.clock)
     try:
@@ -113,10 +112,3 @@ async def start_consume_trace(
         log.warning("consumption of group %s is not traced: %s", group, error)
         return None
     return ConsumeTracer(dispatcher, instance.clock, unique_ids(instance)), dispatcher
-
-
-def _producer_config(config: ConsumerConfig) -> ProducerConfig:
-    names = {item.name for item in fields(ProducerConfig)}
-    return ProducerConfig(**{
-        item.name: getattr(config, item.name) for item in fields(config) if item.name in names
-    })  # fmt: skip

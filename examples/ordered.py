@@ -5,7 +5,7 @@ import threading
 from collections import defaultdict
 
 from pyromq import Admin, Message, Producer, PushConsumer, ReceivedMessage
-from pyromq.client.producer.selectors import by_hash
+from pyromq.selectors import by_hash
 
 NAMESRV = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
 TOPIC = "example-ordered"

@@ -14,8 +14,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from pyromq import Admin, Message, Producer
-from pyromq.spark import Pipeline
-from pyromq.spark.pipeline.run.replay import replay
+from pyromq.spark import Pipeline, replay
 
 NAMESRV = os.environ.get("NAMESRV_ADDR", "127.0.0.1:9876")
 

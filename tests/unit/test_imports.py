@@ -29,12 +29,19 @@ SHARED = {
     "clock": set[str](),
     "errors": set[str](),
     "disk": set[str](),
+    "selectors": {"protocol"},
     "durable": {"disk"},
     "configfile": {"disk", "durable", "protocol"},
 }
 """Modules beside the packages, for all packages but `protocol`, which does no I/O; and what they may import."""
 
-FRONT = {"__init__": {"client", "protocol", "remoting"}, "aio": {"client", "protocol", "remoting"}, "__main__": {"cli"}}
+FRONT = {
+    "__init__": {"client"},
+    "aio": {"client"},
+    "hooks": {"client", "remoting"},
+    "metrics": {"client"},
+    "__main__": {"cli"},
+}
 """Modules beside the packages for users and for those who use PyroMQ as users do (`cli`, `testing`)."""
 
 

@@ -6,8 +6,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from pyromq.spark.pipeline.builder import Pipeline
+    from pyromq.spark.pipeline.run.replay import replay
 
-__all__ = ["Pipeline", "register"]
+__all__ = ["Pipeline", "register", "replay"]
 
 
 def register(spark: "SparkSession") -> None:
@@ -29,4 +30,8 @@ def __getattr__(name: str) -> object:
         from pyromq.spark.pipeline.builder import Pipeline  # noqa: PLC0415 - see above
 
         return Pipeline
+    if name == "replay":
+        from pyromq.spark.pipeline.run.replay import replay  # noqa: PLC0415 - see above
+
+        return replay
     raise AttributeError(f"module 'pyromq.spark' has no attribute {name!r}")

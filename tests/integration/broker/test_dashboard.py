@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import Metric
 
 from pyromq.broker.admin.metrics import BrokerMetrics
-from pyromq.client.metrics import ClientMetrics
+from pyromq.metrics import ClientMetrics
 from tests.integration.broker.servers import standalone
 
 DASHBOARD = Path(__file__).resolve().parents[3] / "deploy" / "grafana" / "pyromq.json"

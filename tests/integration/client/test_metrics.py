@@ -7,7 +7,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from pyromq import Admin, ClientError, Message, Producer, PushConsumer, ReceivedMessage, ServiceStateError
-from pyromq.client.metrics import ClientMetrics
+from pyromq.metrics import ClientMetrics
 from pyromq.testing import Cluster
 from tests.integration.client.inbox import QUICK
 

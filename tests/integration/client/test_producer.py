@@ -8,8 +8,8 @@ import pytest
 
 from pyromq.aio import Message, MessageQueue, NoRouteError, Producer, SendResult, SendStatus
 from pyromq.client.errors import BrokerError, ClientError
-from pyromq.client.producer.selectors import by_hash
 from pyromq.protocol.records.compression import CompressionType
+from pyromq.selectors import by_hash
 from tests.integration.client.clusters import LIMIT, asyncio_test, cluster, standalone
 
 

@@ -15,7 +15,6 @@ from pyromq.client.producer.backpressure import BackPressure, Permits
 from pyromq.client.producer.faults import FaultRecord
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import SendResult, SendStatus
-from pyromq.client.producer.selectors import by_hash
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.send import SendMessageResponseHeader, SendMessageV2Header
@@ -23,6 +22,7 @@ from pyromq.protocol.message import Message, MessageQueue
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records.batch import iter_batch
 from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost, InFlightLimitReached, SendError
+from pyromq.selectors import by_hash
 from tests.unit.client.fakes import FakeCluster, ManualClock, asyncio_test, settle
 
 RUNNING = {"namesrv": "x"}

@@ -4,8 +4,8 @@ import pytest
 
 from pyromq.client.instance.routes import PublishInfo, RotatingIndex, publish_info
 from pyromq.client.producer.faults import CLASSIC_TABLE, CURRENT_TABLE, AvoidanceTable, FaultTable, choose_queue
-from pyromq.client.producer.selectors import ByMachineRoom, argument_hash, by_hash, by_random
 from pyromq.protocol.message import Message, MessageQueue
+from pyromq.selectors import ByMachineRoom, argument_hash, by_hash, by_random
 from tests.unit.client.fakes import route_of
 
 

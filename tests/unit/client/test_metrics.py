@@ -6,7 +6,7 @@ from typing import Any
 from prometheus_client import CollectorRegistry
 
 from pyromq.client.consumer.hooks import ConsumeHookContext
-from pyromq.client.metrics import MAX_ORIGINS, ClientMetrics
+from pyromq.metrics import MAX_ORIGINS, ClientMetrics
 from pyromq.protocol.message import MessageQueue
 
 

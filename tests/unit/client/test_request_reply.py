@@ -10,7 +10,6 @@ import pytest
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, RequestTimeout, TooManyRequestsError
 from pyromq.client.instance.inbound import Inbound
 from pyromq.client.producer.producer import Producer
-from pyromq.client.producer.selectors import by_hash
 from pyromq.client.request.reply import create_reply
 from pyromq.client.request.table import MAX_PENDING, RequestTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -21,6 +20,7 @@ from pyromq.protocol.headers.send import RecallMessageHeader, SendMessageV2Heade
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, encode_properties
 from pyromq.remoting.errors import SendError
+from pyromq.selectors import by_hash
 from tests.unit.client.fakes import FakeCluster, ManualClock, asyncio_test, settle
 
 

@@ -22,7 +22,6 @@ from pyromq.client.hooks import ForbiddenCheck, MessageType, SendContext, SendMo
 from pyromq.client.producer.envelope import prepare
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import SendStatus
-from pyromq.client.producer.selectors import by_hash
 from pyromq.client.state import ServiceState
 from pyromq.protocol.bodies.clients import HeartbeatData
 from pyromq.protocol.bodies.route import TopicQueueMappingInfo
@@ -36,6 +35,7 @@ from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import encode_batch, iter_batch
 from pyromq.protocol.records.compression import CompressionType, decompress
 from pyromq.remoting.errors import CallTimeout, ConnectError, InFlightLimitReached, SendError
+from pyromq.selectors import by_hash
 from tests.unit.client.fakes import WALL, FakeCluster, asyncio_test
 
 

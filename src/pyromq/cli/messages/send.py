@@ -21,9 +21,9 @@ from pyromq.cli.times import millis_of
 from pyromq.client.blocking.producer import Producer
 from pyromq.client.errors import ClientError
 from pyromq.client.producer.results import SendResult
-from pyromq.client.producer.selectors import by_hash
 from pyromq.errors import PyroMQError
 from pyromq.protocol.message import Message, MessageQueue
+from pyromq.selectors import by_hash
 
 app = typer.Typer(add_completion=False)
 

@@ -13,13 +13,13 @@ from pyromq.client.errors import ClientError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
 from pyromq.client.producer.producer import Producer as AsyncProducer
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-from pyromq.client.producer.selectors import Selector
 from pyromq.client.producer.sends import Choice, Payload
 from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
 from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from pyromq.client.queries import QueryMethods
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
+from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ from pyromq.client.instance.transport import Transport
 from pyromq.client.producer.detector import DETECTOR_PERIOD, Detector
 from pyromq.client.producer.recall import recall
 from pyromq.client.producer.results import SendResult, TransactionSendResult
-from pyromq.client.producer.selectors import Selector
 from pyromq.client.producer.sends import Choice, Payload, Sends
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.request.reply import Requests
@@ -33,6 +32,7 @@ from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pyromq.protocol.names import check_producer_group
+from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, NoRouteError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.routes import PublishInfo
-from pyromq.client.producer.selectors import Selector
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import Message, MessageQueue
+from pyromq.selectors import Selector
 
 MAX_TOPICS = 10_000
 """Topics that one producer keeps routes for; beyond it the one it has known longest is asked for again."""

@@ -24,11 +24,11 @@ from pyromq.client.producer.faults import FaultTable, choose_queue
 from pyromq.client.producer.publish_table import PublishTable
 from pyromq.client.producer.results import SendResult, SendStatus
 from pyromq.client.producer.rounds import Rounds
-from pyromq.client.producer.selectors import Selector
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.remoting.errors import ConnectError, InFlightLimitReached, RemotingError
+from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
 

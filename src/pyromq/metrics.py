@@ -1,6 +1,6 @@
 """Metrics of clients for Prometheus, under the names and labels of RocketMQ 5's clients. Times are in milliseconds.
 
-    from pyromq.client.metrics import ClientMetrics
+    from pyromq.metrics import ClientMetrics
 
     metrics = ClientMetrics()          # in prometheus_client's registry; serve it with start_http_server(8000)
     metrics.watch(producer)            # a producer or push consumer of either face, before it is started

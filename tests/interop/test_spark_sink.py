@@ -7,9 +7,9 @@ from collections import Counter
 from pathlib import Path
 
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import committed, find_topic
 from pyromq.spark.sink.marks import groups
 from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.writabletopic import committed, find_topic
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.test_topic_sink import QUERY, arrow, bodies, once, options, run, texts
 from tests.spark.topics import create

@@ -7,12 +7,12 @@ import pytest
 
 from pyromq import Admin, Message, Producer
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
 from pyromq.spark.pipeline.definition.yamlfile import loads
 from pyromq.spark.pipeline.run.topics import ensure_topics
 from pyromq.spark.pipeline.state.letters import Letters
+from pyromq.spark.sink.writabletopic import find_topic, max_offsets, messages_between
 from tests.integration.client.clusters import standalone_beside
 
 

@@ -13,12 +13,12 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyromq import Admin, Message, Producer
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.definition.definition import DefinitionError
 from pyromq.spark.pipeline.run.progress import Progress
 from pyromq.spark.sink.table.manifest import Manifests
+from pyromq.spark.sink.writabletopic import find_topic, max_offsets, messages_between
 from tests.integration.client.clusters import standalone_beside
 
 SCHEMA = "id bigint, shop string, amount double"

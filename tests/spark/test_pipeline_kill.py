@@ -17,11 +17,11 @@ from deltalake import DeltaTable
 
 from pyromq import Admin, Message, Producer
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import find_topic, max_offsets, messages_between
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink
+from pyromq.spark.sink.writabletopic import find_topic, max_offsets, messages_between
 from tests.integration.client.clusters import standalone_process
 from tests.spark.crashing import COUNTER, INSTANT, INSTANTS
 

@@ -17,7 +17,6 @@ from pyromq.protocol.records.compression import decompress
 from pyromq.remoting.errors import ConnectionLost
 from pyromq.spark.errors import ColumnError, OptionError, RowError
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import commit, committed, find_topic, max_offsets, messages_between
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import marks as marksmodule
 from pyromq.spark.sink.marks import SEQUENCE, SOURCE, groups
@@ -26,6 +25,7 @@ from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import RefusedError
 from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.topic import Sent, TopicSink
+from pyromq.spark.sink.writabletopic import commit, committed, find_topic, max_offsets, messages_between
 from tests.integration.client.clusters import standalone_beside
 
 QUERY = "5d1c7a52-0000-4000-8000-000000000001"

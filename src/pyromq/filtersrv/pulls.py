@@ -14,7 +14,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.consume import SUSPEND, PullMessageHeader, PullMessageResponseHeader
-from pyromq.protocol.requests import NOTHING_PULLED, pull_everything
+from pyromq.protocol.requests import NOTHING_PULLED, pull_messages
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.errors import RemotingError
 
@@ -58,7 +58,7 @@ class FilteredPulls:
         return request.reply(ResponseCode.SUCCESS, answer, remark="FOUND", body=body)
 
     async def _pull(self, header: PullMessageHeader, hold_ms: int) -> Command:
-        pull = pull_everything(
+        pull = pull_messages(
             header.consumer_group,
             header.topic,
             header.queue_id,

@@ -130,7 +130,7 @@ def commit_offset(group: str, topic: str, queue_id: int, offset: int, *, broker:
     return Request(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header), lambda _response: None)
 
 
-def pull_everything(
+def pull_messages(
     group: str,
     topic: str,
     queue_id: int,
@@ -140,8 +140,11 @@ def pull_everything(
     hold_ms: int = 0,
     max_bytes: int | None = None,
     stream: bool = False,
+    subscription: str = "*",
+    expression_type: str = "TAG",
 ) -> Command:
-    """A pull of whatever is there from an offset on; the broker may hold it for `hold_ms` while there is nothing.
+    """A pull of what a subscription lets through, from an offset on; the broker may hold it for `hold_ms` while there
+    is nothing.
 
     Its answers are SUCCESS and `NOTHING_PULLED`; both have a `PullMessageResponseHeader`. A stream gets up to
     `max_bytes`, which others cannot raise above the broker's own bound.
@@ -157,9 +160,9 @@ def pull_everything(
         sys_flag=SUBSCRIPTION | (SUSPEND if hold_ms else 0),
         commit_offset=0,
         suspend_timeout_millis=hold_ms,
-        subscription="*",
+        subscription=subscription,
         sub_version=0,
-        expression_type="TAG",
+        expression_type=expression_type,
     )
     return Command.request(RequestCode.PULL_MESSAGE, header)
 

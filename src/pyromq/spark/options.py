@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
+from pyromq.protocol.namespace import wrap
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import AddressError
 from pyromq.remoting.tls import ClientTls
@@ -53,6 +54,10 @@ class ConnectionOptions(Settings):
     def identity(self) -> tuple[object, ...]:
         """What makes two sets of options use the same connections."""
         return tuple(getattr(self, name) for name in options(ConnectionOptions))
+
+    def wire_name(self, name: str) -> str:
+        """A topic or group as the servers know it."""
+        return wrap(self.namespace or "", name)
 
     def client_tls(self) -> ClientTls | None:
         """How connections are encrypted, None when they are not. Raises TlsError."""

@@ -89,7 +89,7 @@ def test_cluster() -> None:
 
 @pytest.mark.parametrize(("hold", "flag"), [(0, 4), (2_000, 6)])
 def test_pull(hold: int, flag: int) -> None:
-    command = requests.pull_everything("G", "T", 1, 7, 32, hold_ms=hold, max_bytes=1000, stream=True)
+    command = requests.pull_messages("G", "T", 1, 7, 32, hold_ms=hold, max_bytes=1000, stream=True)
     assert (command.code, command.ext) == (
         RequestCode.PULL_MESSAGE,
         {

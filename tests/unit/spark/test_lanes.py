@@ -23,7 +23,6 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records.batch import iter_batch
 from pyromq.remoting.errors import CallTimeout, ConnectionLost
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import WritableTopic
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import topic as topic_module
 from pyromq.spark.sink.lanes import Lanes, NoWritersError, Run, begin_run, check_all_know, continued
@@ -32,6 +31,7 @@ from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender, RefusedError
 from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.topic import TopicSink
+from pyromq.spark.sink.writabletopic import WritableTopic
 
 TOPIC, NAME = "orders", "query/topic"
 QUEUES = [MessageQueue(TOPIC, "a", 0), MessageQueue(TOPIC, "a", 1), MessageQueue(TOPIC, "b", 0)]

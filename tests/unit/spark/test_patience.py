@@ -1,4 +1,4 @@
-"""Questions of sinks: asked again as often and as slowly as configured, and only where that can help."""
+"""Questions to servers: asked again as often and as slowly as configured, and only where that can help."""
 
 import pytest
 
@@ -7,8 +7,6 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.remoting.errors import ConnectionLost
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.patience import patiently
-from pyromq.spark.options import read_options
-from pyromq.spark.sink.options import TopicSinkOptions
 
 
 class Question:
@@ -19,8 +17,7 @@ class Question:
         self.pauses: list[float] = []
 
     def ask(self, retries: int = 6) -> str:
-        options = read_options(TopicSinkOptions, {"nameServer": "127.0.0.1:1", "sendRetries": str(retries)})
-        return patiently(options, self._answer, sleep=self.pauses.append)
+        return patiently(self._answer, retries=retries, sleep=self.pauses.append)
 
     def _answer(self) -> str:
         if self.errors:
@@ -53,3 +50,21 @@ def test_what_no_try_can_change_is_said_at_once() -> None:
     with pytest.raises(BrokerError, match="fenced off"):
         question.ask()
     assert question.pauses == []
+
+
+def test_there_are_more_tries_while_they_fit_the_time() -> None:
+    now = 0.0
+    tries = 0
+
+    def ask() -> str:
+        nonlocal tries
+        tries += 1
+        raise ConnectionLost(f"gone {tries}")
+
+    def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    with pytest.raises(ConnectionLost, match="gone 5"):
+        patiently(ask, retries=1, first=1.0, until=13.0, clock=lambda: now, sleep=sleep)
+    assert now == 1 + 2 + 4 + 5  # the next pause would end behind it

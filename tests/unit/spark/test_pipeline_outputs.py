@@ -11,12 +11,11 @@ from prometheus_client import generate_latest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.consume import PullMessageHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.records.record import encode_record
+from pyromq.protocol.requests import pull_messages
 from pyromq.remoting.errors import CallTimeout, ConnectError
 from pyromq.spark.errors import LostRange, RouteError, SinkError
-from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.plan import Plan
 from pyromq.spark.pipeline.definition.yamlfile import loads
@@ -33,6 +32,7 @@ from pyromq.spark.sink.sink import Attempt, Sink
 from pyromq.spark.sink.table.delta import DeltaSink
 from pyromq.spark.sink.table.iceberg import IcebergSink
 from pyromq.spark.sink.table.parquet import ParquetSink
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Offset
 from pyromq.spark.source.options import SourceOptions
 
@@ -300,11 +300,8 @@ class Brokers:
             raise RouteError("no name server knows a master of it")
         return queue.broker_name
 
-    def pull_header(self, queue: MessageQueue, offset: int, count: int) -> PullMessageHeader:
-        return Cluster.pull_header(cast("Cluster", self), queue, offset, count)
-
-    def wrapped(self, name: str) -> str:
-        return name
+    def pull(self, queue: MessageQueue, offset: int, count: int) -> Command:
+        return pull_messages("readers", queue.topic, queue.queue_id, offset, count)
 
     def exchange(self, address: str, commands: list[Command], _timeout: float) -> list[Command]:
         self.asked.append(address)

@@ -7,8 +7,8 @@ import pytest
 from pyromq.protocol.bodies.route import BrokerData, TopicRouteData
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
-from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.task.pull import Puller
@@ -30,13 +30,7 @@ class Vanished:
         assert or_slave
         raise RouteError("no name server knows it")
 
-    def pull_header(self, *_arguments: object, **_more: object) -> "Vanished":
-        return self
-
     def refresh(self, _topic: str) -> None: ...
-
-    def wrapped(self, name: str) -> str:
-        return name
 
     def route(self, _topic: str, _timeout: float) -> TopicRouteData | None:
         if self.is_silent:

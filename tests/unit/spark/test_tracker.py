@@ -10,8 +10,8 @@ import pytest
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.errors import ConnectError
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
-from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import read_options
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.longpoll import LongPoll
 from pyromq.spark.source.offsets import Offset, Range, losses, ranges
 from pyromq.spark.source.options import Fallback, SourceOptions
@@ -76,11 +76,11 @@ class Tables:
     def of_group(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
         return {queue: self.group.get(queue, -1) for queue in queues}
 
-    def commit(self, positions: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    def commit(self, positions: Mapping[MessageQueue, int]) -> list[MessageQueue]:
         if self.fault:
             raise self.fault
         self.group |= positions
-        return dict.fromkeys(positions, 0)
+        return list(positions)
 
     def living_brokers(self) -> set[str]:
         return self.living

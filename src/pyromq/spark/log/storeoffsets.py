@@ -6,14 +6,13 @@ from typing import TypeVar
 
 import numpy as np
 
-from pyromq.protocol import namespace
 from pyromq.protocol.message import MessageQueue
 from pyromq.settings.declaration import options
 from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import Queue, StoreFiles
-from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.options import ConnectionOptions
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Positions, Range
 from pyromq.spark.source.options import Fallback, SourceOptions
 
@@ -44,22 +43,19 @@ class StoreOffsets:
         bare = [topic.removeprefix(prefix) for topic in store.topics() if topic.startswith(prefix)]
         return [topic for topic in bare if pattern.fullmatch(topic)]
 
-    def wire(self, topic: str) -> str:
-        return namespace.wrap(self.options.namespace or "", topic)
-
     def queues(self) -> list[MessageQueue]:
         return sorted(
             MessageQueue(topic, broker, queue.queue_id)
             for broker, store in self.stores.items()
             for topic in self.topics(store)
-            for queue in store.queues(self.wire(topic))
+            for queue in store.queues(self.options.wire_name(topic))
         )
 
     def bounds(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
         found = {}
         for queue in queues:
             store = self.stores[queue.broker_name]
-            found[queue] = store.bounds(store.queue(self.wire(queue.topic), queue.queue_id))
+            found[queue] = store.bounds(store.queue(self.options.wire_name(queue.topic), queue.queue_id))
         return self._published(found)
 
     def _published(self, found: dict[MessageQueue, tuple[int, int]]) -> dict[MessageQueue, tuple[int, int]]:
@@ -80,12 +76,12 @@ class StoreOffsets:
         found = {}
         for queue, millis in times.items():
             store = self.stores[queue.broker_name]
-            found[queue] = store.by_time(store.queue(self.wire(queue.topic), queue.queue_id), millis)
+            found[queue] = store.by_time(store.queue(self.options.wire_name(queue.topic), queue.queue_id), millis)
         return found
 
     def queue(self, wanted: Range) -> Queue:
         """The queue of a range."""
-        return self.stores[wanted.broker].queue(self.wire(wanted.topic), wanted.queue)
+        return self.stores[wanted.broker].queue(self.options.wire_name(wanted.topic), wanted.queue)
 
     def mean_size(self, ranges: Sequence[Range]) -> float:
         """Bytes of a record, by a sample of each range."""

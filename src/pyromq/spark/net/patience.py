@@ -1,4 +1,4 @@
-"""How long a sink bears with brokers: it asks again, with growing pauses, as often as it sends a frame again.
+"""How long Spark's processes bear with servers: they ask again, with growing pauses, while that can help.
 
 A broker that is started again must not end a query, whichever step of a batch it falls into.
 """
@@ -9,32 +9,52 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError
-from pyromq.spark.net.cluster import FAULTS, PASSING
-from pyromq.spark.sink.options import TopicSinkOptions
+from pyromq.protocol.codes import ResponseCode
+from pyromq.protocol.errors import ProtocolError
+from pyromq.remoting.errors import RemotingError
+from pyromq.spark.errors import RouteError
 
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
+FAULTS = (RemotingError, ProtocolError, RouteError, BrokerError)
+"""What a question to a server can end with."""
+PASSING = frozenset(
+    {ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY}
+)
+"""Refusals after which asking again can help."""
 
 T = TypeVar("T")
 
 
-def pause_after(tries: int) -> float:
+def pause_after(tries: int, *, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> float:
     """Seconds to wait after so many tries in vain."""
-    return float(min(FIRST_PAUSE * 2 ** (tries - 1), LONGEST_PAUSE))
+    return min(first * 2.0 ** min(tries - 1, 32), longest)
 
 
-def patiently(options: TopicSinkOptions, ask: Callable[[], T], *, sleep: Callable[[float], None] = time.sleep) -> T:
-    """The outcome of questions that may be asked twice. Raises what the last try raised, or what no try can change."""
+def patiently(
+    ask: Callable[[], T],
+    *,
+    retries: int,
+    first: float = FIRST_PAUSE,
+    until: float | None = None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> T:
+    """The outcome of questions that may be asked twice: so many tries more, and as many as fit `until` a moment.
+
+    Raises what the last try raised, or what no try can change.
+    """
     tries = 0
     while True:
         try:
             return ask()
-        except (*FAULTS, BrokerError) as error:
+        except FAULTS as error:
             tries += 1
+            pause = pause_after(tries, first=first)
             lasting = isinstance(error, BrokerError) and error.code not in PASSING
-            if lasting or tries > options.send_retries:
+            if lasting or (tries > retries and (until is None or clock() + pause > until)):
                 raise
-            log.info("asking the brokers of %s again: %s", options.topic, error)
-        sleep(pause_after(tries))
+            log.info("asking again in %s s: %s", pause, error)
+        sleep(pause)

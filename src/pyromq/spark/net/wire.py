@@ -4,115 +4,30 @@ One connection per address. Requests can be handed over one after another before
 answers are matched by their number, so many questions cost one round trip. Not safe for threads; not across a fork.
 """
 
-import contextlib
 import itertools
 import select
-import socket
-import ssl
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.bodies.topics import TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command, encode
+from pyromq.protocol.command import Command
 from pyromq.protocol.errors import FrameError, ProtocolError
-from pyromq.protocol.frame import MAX_FRAME, FrameReader
-from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
+from pyromq.protocol.requests import Request, topic_route
 from pyromq.protocol.signature import signed
-from pyromq.remoting.address import Address
-from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost, RemotingError
+from pyromq.remoting.errors import ConnectionLost, RemotingError
 from pyromq.spark.errors import RouteError
+from pyromq.spark.net.channel import CONNECT_TIMEOUT, Channel
 from pyromq.spark.options import ConnectionOptions
 
-CONNECT_TIMEOUT = 3.0
-RECEIVE = 1 << 20
-"""Bytes asked of a socket at a time."""
 WINDOW = 64
 """Requests of one `exchange` that are under way at a time."""
 
-
-class Channel:
-    """One connection. Any error leaves it closed: what was under way is unknown then."""
-
-    def __init__(self, address: str, tls: ssl.SSLContext | None, clock: Callable[[], float]) -> None:
-        self.address = address
-        self.pending: dict[int, int] = {}
-        """Opaque to request code of what has no answer yet."""
-        self._clock = clock
-        self._reader = FrameReader(MAX_FRAME)
-        self._arrived: deque[Command] = deque()
-        host, port = Address.parse(address)
-        try:
-            plain = socket.create_connection((host, port), CONNECT_TIMEOUT)
-            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
-        except OSError as error:
-            raise ConnectError(f"{address} cannot be reached: {error}") from error
-
-    def send(self, command: Command, timeout: float) -> None:
-        """Hand a request over. Raises ConnectionLost or CallTimeout."""
-        try:
-            self._socket.settimeout(timeout)
-            self._socket.sendall(encode(command))
-        except TimeoutError:
-            self.close()
-            raise CallTimeout(f"{self.address} took no request for {timeout} s") from None
-        except OSError as error:
-            self.close()
-            raise ConnectionLost(f"connection to {self.address} was lost: {error}") from error
-        if not command.is_oneway:
-            self.pending[command.opaque] = command.code
-
-    def receive(self, timeout: float) -> Command:
-        """The next answer to anything that was asked. Raises ConnectionLost, CallTimeout or FrameError."""
-        deadline = self._clock() + timeout
-        while not self._arrived:
-            left = deadline - self._clock()
-            if left <= 0:
-                raise CallTimeout(f"{self.address} did not answer within {timeout} s")
-            try:
-                self._socket.settimeout(left)
-                data = self._socket.recv(RECEIVE)
-            except TimeoutError:
-                continue
-            except OSError as error:
-                self.close()
-                raise ConnectionLost(f"connection to {self.address} was lost: {error}") from error
-            if not data:
-                self.close()
-                raise ConnectionLost(f"{self.address} closed the connection")
-            try:
-                answers = self._reader.feed(data)
-            except FrameError:
-                self.close()
-                raise
-            # Requests of the server's own, and answers that nobody waits for any more, are of no interest here.
-            self._arrived.extend(
-                answer for answer in answers if answer.is_response and self.pending.pop(answer.opaque, None) is not None
-            )
-        return self._arrived.popleft()
-
-    def fileno(self) -> int:
-        """For waiting on several connections at once."""
-        return self._socket.fileno()
-
-    @property
-    def has_answers(self) -> bool:
-        """Whether `receive` would return at once."""
-        return bool(self._arrived)
-
-    @property
-    def is_open(self) -> bool:
-        return self._socket.fileno() >= 0
-
-    def close(self) -> None:
-        with contextlib.suppress(OSError):
-            self._socket.close()
+T = TypeVar("T")
 
 
 class Wire:
@@ -205,34 +120,36 @@ class Wire:
         ready, _, _ = select.select(list(channels.values()), [], [], timeout)
         return [address for address, channel in channels.items() if channel in ready]
 
-    def ask_name_servers(self, command: Command, timeout: float) -> Command:
-        """The answer of the first name server that gives one. Raises RouteError with what each of them said."""
+    def ask(self, address: str, requests: Sequence[Request[T]], timeout: float, *, broker: str) -> Iterator[T]:
+        """What a broker answers to each of many questions. Raises as `call`, and BrokerError at the first refusal."""
+        answers = self.exchange(address, [request.command for request in requests], timeout)
+        return (_read(request, answer, broker) for request, answer in zip(requests, answers, strict=True))
+
+    def ask_name_servers(self, request: Request[T], timeout: float = CONNECT_TIMEOUT) -> T:
+        """What the first name server that answers says. Raises RouteError with the fault of each, BrokerError."""
         servers = self.options.name_server
         faults = []
         for turn in range(len(servers)):
             index = (self._name_server + turn) % len(servers)
             try:
-                answer = self.call(servers[index], command, timeout)
+                answer = self.call(servers[index], request.command, timeout)
             except (RemotingError, ProtocolError) as error:
                 faults.append(f"{servers[index]}: {error}")
                 continue
             self._name_server = index
-            return answer
+            return _read(request, answer, None)
         raise RouteError(f"no name server answered: {'; '.join(faults) or 'none is configured'}")
 
     def route(self, topic: str, timeout: float = CONNECT_TIMEOUT) -> TopicRouteData | None:
         """Where a topic lives, by its name on the wire; None when nobody has it. Raises RouteError, BrokerError."""
-        header = GetRouteInfoByTopicHeader(topic=topic)
-        answer = self.ask_name_servers(Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header), timeout)
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        return TopicRouteData.decode(succeeded(answer, "route query").body)
+        return self.ask_name_servers(topic_route(topic), timeout)
 
     def topics(self, timeout: float = CONNECT_TIMEOUT) -> list[str]:
         """All topics that the name servers know. Raises RouteError or BrokerError."""
         command = Command.request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        answer = succeeded(self.ask_name_servers(command, timeout), "topic list")
-        return sorted(TopicList.decode(answer.body).topic_list)
+        return self.ask_name_servers(
+            Request(command, lambda answer: sorted(TopicList.decode(answer.body).topic_list)), timeout
+        )
 
     def disconnect(self, address: str) -> None:
         """Close the connection to an address; the next request opens another."""
@@ -251,7 +168,13 @@ class Wire:
         return channel
 
 
-def succeeded(answer: Command, request: str, *, broker: str | None = None, also: Iterable[int] = ()) -> Command:
+def _read(request: Request[T], answer: Command, broker: str | None) -> T:
+    if not request.is_answer(answer):
+        raise BrokerError(answer.code, answer.remark, broker=broker, request=request.command.name)
+    return request.read(answer)
+
+
+def succeeded(answer: Command, request: str, *, broker: str, also: Iterable[int] = ()) -> Command:
     """The answer itself. Raises BrokerError when its code means failure."""
     if answer.code != ResponseCode.SUCCESS and answer.code not in also:
         raise BrokerError(answer.code, answer.remark, broker=broker, request=request)

@@ -17,8 +17,8 @@ from pyromq.protocol.headers.send import CloseWriterHeader, OpenWriterHeader, Op
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import SinkError
 from pyromq.spark.net.wire import Wire, succeeded
-from pyromq.spark.net.writabletopic import TIMEOUT, WritableTopic
 from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.writabletopic import TIMEOUT, WritableTopic
 
 SAFE = frozenset({ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE})
 """Answers besides success: on this broker's disk, and not on as many others as it was told to wait for."""

@@ -13,8 +13,8 @@ import msgspec
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import WritableTopic, commit, committed, max_offsets, messages_between, wire_name
 from pyromq.spark.sink.lanes import Run
+from pyromq.spark.sink.writabletopic import WritableTopic, commit, committed, max_offsets, messages_between
 
 SOURCE = "PYROMQ_SRC"
 SEQUENCE = "PYROMQ_SEQ"
@@ -49,7 +49,7 @@ def stem_of(query: str, sink: str) -> str:
 def groups(wire: Wire, query: str, sink: str) -> tuple[str, str]:
     """The private groups of a query's sink, for even and for odd batches, by their names on the wire."""
     stem = f"{PREFIX}{stem_of(query, sink)}"
-    return wire_name(wire, f"{stem}_0"), wire_name(wire, f"{stem}_1")
+    return wire.options.wire_name(f"{stem}_0"), wire.options.wire_name(f"{stem}_1")
 
 
 def read_marks(wire: Wire, target: WritableTopic, names: tuple[str, str], run: Run) -> Marks:

@@ -24,7 +24,6 @@ from pyromq.protocol.properties import Property
 from pyromq.spark.errors import RowError, SinkError
 from pyromq.spark.net.patience import patiently
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.messages import (
@@ -38,6 +37,7 @@ from pyromq.spark.sink.messages import (
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, Written
+from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
 
 
 class Sent(Written, kw_only=True):
@@ -97,13 +97,13 @@ class TopicSink:
             with Wire(self.options) as wire:
                 return begin_run(wire, find_topic(wire, topic), self.source(query))
 
-        return patiently(self.options, ask)
+        return patiently(ask, retries=self.options.send_retries)
 
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
         topic = self.options.topic
         if topic is not None:
-            self.prepared = patiently(self.options, lambda: self._prepared(query, topic))
+            self.prepared = patiently(lambda: self._prepared(query, topic), retries=self.options.send_retries)
 
     def _prepared(self, query: str, topic: str) -> Prepared:
         with Wire(self.options) as wire:
@@ -128,7 +128,7 @@ class TopicSink:
         sent = [Sent.decode(message) for message in messages]
         topic = self.options.topic
         if self.once and topic is not None:
-            patiently(self.options, lambda: self._finish(query, batch, topic))
+            patiently(lambda: self._finish(query, batch, topic), retries=self.options.send_retries)
         return sum(each.rows for each in sent)
 
     def _finish(self, query: str, batch: int, topic: str) -> None:
@@ -161,7 +161,7 @@ class TopicTask:
             if sink.once and prepared is not None
             else None
         )
-        self._stored = patiently(sink.options, self._stored_before) if sink.once else set()
+        self._stored = patiently(self._stored_before, retries=sink.options.send_retries) if sink.once else set()
         self._known: dict[MessageQueue, set[str]] = {}
         self._sender = FrameSender(
             self._wire,
@@ -246,7 +246,7 @@ class TopicTask:
         """What came into a queue between the driver's look and this task's first message for it."""
         known = self._known.get(queue)
         if known is None:
-            known = self._known[queue] = patiently(self._sink.options, lambda: self._look(queue))
+            known = self._known[queue] = patiently(lambda: self._look(queue), retries=self._sink.options.send_retries)
         return known
 
     def _look(self, queue: MessageQueue) -> set[str]:

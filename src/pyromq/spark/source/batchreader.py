@@ -6,8 +6,8 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
-from pyromq.spark.net.cluster import Cluster
 from pyromq.spark.source.bounds import all_bounds, ending_offsets, starting_offsets
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Offset, losses, ranges
 from pyromq.spark.source.options import DataLoss, SourceOptions
 from pyromq.spark.source.partitions import QueuePartition, queue_partitions

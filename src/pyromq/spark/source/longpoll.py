@@ -8,12 +8,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from pyromq.client.errors import BrokerError
-from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import Command
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.net.wire import Wire
+from pyromq.spark.source.cluster import Cluster
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +57,7 @@ class LongPoll:
                 if any(self._hear(address) for address in self._wire.heard(addresses, left)):
                     return
                 self._park()
-        except (*FAULTS, BrokerError, OSError) as error:
+        except (*FAULTS, OSError) as error:
             log.debug("the wait for messages was cut short: %s", error)
             self.close()
             self._sleep(max(min(LOOK, deadline - self._clock()), 0.0))
@@ -73,8 +72,7 @@ class LongPoll:
         for queue, offset in self._positions.items():
             if queue not in waiting:
                 address = self._cluster.address(queue)
-                header = self._cluster.pull_header(queue, offset, 1, hold=HOLD)
-                opaque = self._wire.send(address, Command.request(RequestCode.PULL_MESSAGE, header), SEND_TIMEOUT)
+                opaque = self._wire.send(address, self._cluster.pull(queue, offset, 1, hold=HOLD), SEND_TIMEOUT)
                 self._parked[opaque] = (address, queue)
 
     def _hear(self, address: str) -> bool:

@@ -13,7 +13,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from pyromq.spark.net.cluster import Cluster
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.longpoll import LongPoll
 from pyromq.spark.source.offsets import Offset, ranges
 from pyromq.spark.source.options import SourceOptions

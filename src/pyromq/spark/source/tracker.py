@@ -9,12 +9,12 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from pyromq.client.errors import BrokerError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import DataLossError, LostRange, RouteError
-from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.source.batchsize import BatchLimits, BatchSize
 from pyromq.spark.source.bounds import all_bounds, starting_offsets
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.longpoll import LOOK, LongPoll
 from pyromq.spark.source.offsets import Bounds, Offset, Positions, Standing, advanced, capped, losses, nest, standing
 from pyromq.spark.source.options import DataLoss, SourceOptions
@@ -171,7 +171,7 @@ class Tracker:
         self._commit_after = self._clock() + self._options.group_commit_interval_ms / 1000
         try:
             taken = self._cluster.commit(changed)
-        except (*FAULTS, BrokerError) as error:
+        except FAULTS as error:
             log.warning("offsets of group %s were not committed: %s", group, error)
             return
         self._committed |= {queue: changed[queue] for queue in taken}
@@ -186,7 +186,7 @@ class Tracker:
             missing = sorted(set(positions) - set(queues))
             # A broker that is away takes its queues along; only one that lives and does not have them lost them.
             living = self._cluster.living_brokers() if missing else set()
-        except (*FAULTS, BrokerError) as error:
+        except FAULTS as error:
             if not self._is_blind:
                 log.warning("queues cannot be looked up: %s", error)
             self._is_blind = True

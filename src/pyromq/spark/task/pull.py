@@ -17,14 +17,16 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.client.errors import BrokerError
-from pyromq.protocol.codes import RequestCode, ResponseCode
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.requests import NOTHING_PULLED
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
-from pyromq.spark.net.cluster import FAULTS, LONGEST_PAUSE, PASSING, Cluster
+from pyromq.spark.net.patience import FAULTS, PASSING, pause_after
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import CorruptRecords, DataLoss, SourceOptions
 from pyromq.spark.task.decoder import Segment
@@ -38,7 +40,6 @@ BYTES = 4 << 20
 """A record batch is handed to Spark when it has so many rows or bytes."""
 MAX_RESPONSE = 4 << 20
 """Bytes asked for at a time."""
-FIRST_PAUSE = 0.1
 DOUBTS = 5
 """Times that nobody serves a queue before it may count as deleted."""
 
@@ -48,14 +49,6 @@ MAX_CACHED = 16
 Body = bytes | memoryview
 
 _GONE = frozenset({ResponseCode.TOPIC_NOT_EXIST, ResponseCode.INVALID_PARAMETER})
-_ANSWERS = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.PULL_NOT_FOUND,
-        ResponseCode.PULL_RETRY_IMMEDIATELY,
-        ResponseCode.PULL_OFFSET_MOVED,
-    }
-)
 
 
 @dataclass
@@ -147,13 +140,11 @@ class Puller:
     def _ask(self, each: _Slice) -> None:
         if each.is_done or each.opaque or each.not_before > self._clock():
             return
-        options, queue = self._options, each.queue
-        count = min(each.wanted.end - each.offset, options.pull_batch_size)
-        header = self._cluster.pull_header(queue, each.offset, count, max_bytes=MAX_RESPONSE)
-        header.subscription, header.expression_type = options.sub_expression, str(options.filter_type)
+        queue = each.queue
+        count = min(each.wanted.end - each.offset, self._options.pull_batch_size)
         try:
             each.address = self._cluster.address(queue, or_slave=True)
-            command = Command.request(RequestCode.PULL_MESSAGE, header)
+            command = self._cluster.filtered_pull(queue, each.offset, count, MAX_RESPONSE)
             each.opaque = self._wire.send(each.address, command, self._timeout)
         except (RemotingError, RouteError) as error:
             self._failed(each, error)
@@ -182,7 +173,7 @@ class Puller:
         if answer.code in _GONE:
             self._lost(each, each.wanted.end, "deleted")
             return
-        if answer.code not in _ANSWERS:
+        if answer.code != ResponseCode.SUCCESS and answer.code not in NOTHING_PULLED:
             error = BrokerError(answer.code, answer.remark, broker=each.wanted.broker, request="PULL_MESSAGE")
             if answer.code not in PASSING:
                 raise ReadError(f"{each.wanted} cannot be read: {error}") from error
@@ -237,15 +228,15 @@ class Puller:
             return
         if each.faults > self._options.pull_retries:
             raise ReadError(f"{each.wanted} cannot be read after {each.faults} attempts: {error}") from error
-        each.not_before = self._clock() + min(FIRST_PAUSE * 2 ** (each.faults - 1), LONGEST_PAUSE)
+        each.not_before = self._clock() + pause_after(each.faults)
         self._cluster.refresh(each.wanted.topic)
 
     def _is_deleted(self, queue: MessageQueue) -> bool:
         """Whether its broker lives and does not have it: without this a batch that was planned could never end."""
         try:
-            route = self._wire.route(self._cluster.wrapped(queue.topic), self._timeout)
+            route = self._wire.route(self._options.wire_name(queue.topic), self._timeout)
             living = self._cluster.living_brokers()
-        except (*FAULTS, BrokerError):
+        except FAULTS:
             return False
         serving = set() if route is None else {broker.broker_name for broker in route.broker_datas}
         return queue.broker_name in living - serving

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.protocol import namespace
 from pyromq.spark.errors import LostRange, OptionError
 from pyromq.spark.log.ranges import covered, range_batches
 from pyromq.spark.log.storefiles import StoreFiles, store_paths
@@ -40,7 +39,7 @@ def _from_files(
     held: dict[Path, list[Range]] = {}
     for wanted in ranges:
         path = paths.get(wanted.broker) or paths.get("")
-        topic = namespace.wrap(options.namespace or "", wanted.topic)
+        topic = options.wire_name(wanted.topic)
         try:
             if path is None or options.filter_type is FilterType.SQL92:
                 raise OptionError(f"storePath names no directory of broker {wanted.broker}")  # noqa: TRY301 - see below

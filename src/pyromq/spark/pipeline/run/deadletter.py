@@ -17,7 +17,6 @@ from pyromq.protocol.properties import Property
 from pyromq.spark.errors import SparkError
 from pyromq.spark.net.patience import patiently
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.plan import Plan, connection
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run
@@ -26,6 +25,7 @@ from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, Written
+from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.task.body import BODY, ERROR
 
 T = TypeVar("T")
@@ -101,7 +101,7 @@ class DeadLetterSink:
             with Wire(self._options) as wire:
                 return question(wire, find_topic(wire, self._options.topic or ""))
 
-        return patiently(self._options, ask)
+        return patiently(ask, retries=self._options.send_retries)
 
 
 class _Silent:
@@ -188,7 +188,7 @@ class Diverter:
     def _connected(self) -> tuple[FrameSender, WritableTopic]:
         if self._sender is None or self._target is None:
             options = letters_options(self._plan)
-            return patiently(options, lambda: self._connect(options))
+            return patiently(lambda: self._connect(options), retries=options.send_retries)
         return self._sender, self._target
 
     def _connect(self, options: TopicSinkOptions) -> tuple[FrameSender, WritableTopic]:

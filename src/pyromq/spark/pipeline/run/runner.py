@@ -19,6 +19,7 @@ from pyspark.sql.types import StructType
 from pyromq.durable import write_file
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
+from pyromq.spark.net.patience import pause_after
 from pyromq.spark.pipeline.definition.definition import (
     Definition,
     FormatTarget,
@@ -146,7 +147,7 @@ class PipelineRun:
                         raise
                     raise PipelineFailedError(f"pipeline {self.definition.name} stopped: {explain(words)}") from error
                 self.totals.restarts += 1
-                pause = min(FIRST_PAUSE * 2 ** (failures - 1), LONGEST_PAUSE)
+                pause = pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
                 if self._on_restart is not None:
                     self._on_restart(explain(words), pause)
                 if self._stopping.wait(pause):

@@ -3,15 +3,15 @@
 import time
 from collections.abc import Callable
 
-from pyromq.client.errors import BrokerError
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import SinkError
-from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
 from pyromq.spark.pipeline.run.progress import Progress, queue_name
 from pyromq.spark.pipeline.state.position import waiting_seconds
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Offset
 
 EVERY = 10.0
@@ -77,6 +77,6 @@ class Survey:
             if self._cluster is None:
                 self._cluster = Cluster(source_options(self._definition))
             found = waiting_seconds(self._cluster, {queue: end.positions[queue] for queue in asked}, self._wall_clock)
-        except (*FAULTS, BrokerError):
+        except FAULTS:
             return
         self._ages = {queue_name(queue): seconds for queue, seconds in found.items()}

@@ -3,18 +3,18 @@
 import time
 from collections.abc import Callable
 
-from pyromq.protocol.bodies.route import ClusterInfo
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
 from pyromq.protocol.names import DEFAULT_TOPIC
+from pyromq.protocol.requests import cluster_info
 from pyromq.protocol.routes import READ_WRITE, masters
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.wire import Wire, succeeded
-from pyromq.spark.net.writabletopic import TIMEOUT, wire_name
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import Definition, TopicTarget
 from pyromq.spark.pipeline.definition.plan import connection
+from pyromq.spark.sink.writabletopic import TIMEOUT
 
 PATIENCE = 30.0
 PAUSE = 0.05
@@ -27,19 +27,18 @@ def ensure_topics(definition: Definition, *, sleep: Callable[[float], None] = ti
         wanted[definition.dlq.topic] = definition.dlq.queues
     if not wanted:
         return []
-    with Wire(read_options(ConnectionOptions, connection(definition))) as wire:
-        missing = [topic for topic in wanted if wire.route(wire_name(wire, topic)) is None]
+    options = read_options(ConnectionOptions, connection(definition))
+    with Wire(options) as wire:
+        missing = [topic for topic in wanted if wire.route(options.wire_name(topic)) is None]
         for topic in missing:
-            _create(wire, wire_name(wire, topic), wanted[topic])
+            _create(wire, options.wire_name(topic), wanted[topic])
         for topic in missing:
-            _await_route(wire, wire_name(wire, topic), sleep)
+            _await_route(wire, options.wire_name(topic), sleep)
     return missing
 
 
 def _create(wire: Wire, topic: str, queues: int) -> None:
-    command = Command.request(RequestCode.GET_BROKER_CLUSTER_INFO)
-    info = ClusterInfo.decode(succeeded(wire.ask_name_servers(command, TIMEOUT), "cluster info").body)
-    known = masters(info.broker_addr_table.values())
+    known = masters(wire.ask_name_servers(cluster_info(), TIMEOUT).broker_addr_table.values())
     if not known:
         raise RouteError(f"topic {topic} cannot be created: no broker is registered at the name servers")
     header = UpdateAndCreateTopicHeader(

@@ -10,15 +10,6 @@ from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.properties import RESERVED, Property
 from pyromq.spark.errors import SinkError
 from pyromq.spark.net.wire import Wire
-from pyromq.spark.net.writabletopic import (
-    WritableTopic,
-    commit,
-    committed,
-    find_topic,
-    max_offsets,
-    messages_between,
-    wire_name,
-)
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError
 from pyromq.spark.pipeline.definition.plan import connection
@@ -26,6 +17,14 @@ from pyromq.spark.pipeline.run.deadletter import PREFIX
 from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
+from pyromq.spark.sink.writabletopic import (
+    WritableTopic,
+    commit,
+    committed,
+    find_topic,
+    max_offsets,
+    messages_between,
+)
 
 GROUP = "PYROMQ_DLQ_"
 
@@ -40,7 +39,7 @@ class Letters:
         self._topic = definition.dlq.topic
         self._pipeline = definition.name
         self._wire = Wire(self._options)
-        self._group = wire_name(self._wire, f"{GROUP}{definition.name}")
+        self._group = self._options.wire_name(f"{GROUP}{definition.name}")
 
     def __enter__(self) -> Self:
         return self

@@ -7,18 +7,17 @@ from contextlib import suppress
 
 import msgspec
 
-from pyromq.client.errors import BrokerError
-from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.records.salvage import salvage_records
 from pyromq.spark.errors import OptionError, RouteError
-from pyromq.spark.net.cluster import FAULTS, Cluster
+from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
 from pyromq.spark.source.bounds import all_bounds
+from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Bounds, Offset, advanced, flatten, losses, standing
 from pyromq.spark.units import option_instant
 
@@ -86,16 +85,13 @@ def waiting_seconds(
     """How long ago the message at each position was stored, of the queues whose brokers answer and have it."""
     by_address: dict[str, list[MessageQueue]] = {}
     for queue in positions:
-        with suppress(*FAULTS, BrokerError):
+        with suppress(*FAULTS):
             by_address.setdefault(cluster.address(queue), []).append(queue)
     found: dict[MessageQueue, float] = {}
     for address, queues in by_address.items():
         # All of a broker's in one go: one that does not answer costs one wait, not one for each of its queues.
-        commands = [
-            Command.request(RequestCode.PULL_MESSAGE, cluster.pull_header(queue, positions[queue], 1))
-            for queue in queues
-        ]
-        with suppress(*FAULTS, BrokerError):
+        commands = [cluster.pull(queue, positions[queue], 1) for queue in queues]
+        with suppress(*FAULTS):
             answers = cluster.wire.exchange(address, commands, cluster.options.pull_timeout_ms / 1000)
             for queue, answer in zip(queues, answers, strict=True):
                 stored = _stored(answer)

@@ -54,6 +54,10 @@ class LostRange(NamedTuple):
     end: int
     reason: str
 
+    @property
+    def messages(self) -> int:
+        return self.end - self.start
+
     def __str__(self) -> str:
         return f"{self.topic} on {self.broker} queue {self.queue}: [{self.start}, {self.end}) {self.reason}"
 

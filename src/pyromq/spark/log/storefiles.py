@@ -16,14 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pyromq.protocol import names
+from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
+from pyromq.protocol.records.record import SYS_FLAG_AT
 from pyromq.spark.errors import OptionError, ReadError
 from pyromq.store.queue.offsettime import FILLER_SIZE, Boundary, offset_by_time
 
 ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag", ">i8")])
 STORE_TIME_AT = 56  # behind an IPv4 address of the producer; an IPv6 one moves it
-SYS_FLAG_AT = 36
-BORN_V6 = 0x10
 V6_EXTRA = 12
 LOOK_BACK = 1 << 16
 """Entries read at a time when looking for one that is no filler."""
@@ -205,7 +205,7 @@ class StoreFiles:
         head = self.read(position, STORE_TIME_AT + V6_EXTRA + 8)
         if len(head) < STORE_TIME_AT + V6_EXTRA + 8:
             return -1
-        at = STORE_TIME_AT + (V6_EXTRA if head[SYS_FLAG_AT + 3] & BORN_V6 else 0)
+        at = STORE_TIME_AT + (V6_EXTRA if head[SYS_FLAG_AT + 3] & sysflag.BORN_V6 else 0)
         return int.from_bytes(head[at : at + 8], signed=True)
 
     def read(self, position: int, length: int) -> bytes:

@@ -63,11 +63,8 @@ class StoreOffsets:
         if not self.options.name_server:
             return found
         shared = {name: getattr(self.options, name) for name in options(ConnectionOptions)}
-        cluster = Cluster(SourceOptions(**shared, topics=",".join({queue.topic for queue in found})))
-        try:
+        with Cluster(SourceOptions(**shared, topics=",".join({queue.topic for queue in found}))) as cluster:
             known = cluster.bounds(cluster.queues())
-        finally:
-            cluster.wire.close()
         return {
             queue: (low, min(high, known[queue][1]) if queue in known else high) for queue, (low, high) in found.items()
         }

@@ -26,11 +26,8 @@ class BatchReader(DataSourceReader):
         self._shape = shape
 
     def partitions(self) -> Sequence[InputPartition]:
-        cluster = Cluster(self._options)
-        try:
+        with Cluster(self._options) as cluster:
             return queue_partitions(ranges(*self._ends(cluster)), self._options)
-        finally:
-            cluster.wire.close()
 
     def _ends(self, cluster: Cluster) -> tuple[Offset, Offset]:
         queues = cluster.patiently(cluster.queues)

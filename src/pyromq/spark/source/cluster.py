@@ -8,7 +8,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from pyromq.protocol import names
 from pyromq.protocol.bodies.route import TopicRouteData
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 
 class Cluster:
-    """Routes and offsets as one set of options sees them. For one thread."""
+    """Routes and offsets as one set of options sees them. For one thread; a context manager."""
 
     def __init__(
         self,
@@ -58,6 +58,12 @@ class Cluster:
         self._addresses: dict[str, dict[int, str]] = {}
         self._endpoints: dict[MessageQueue, str] = {}
         self._silent: set[str] = set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wire.close()
 
     @property
     def group_fallback(self) -> Fallback:

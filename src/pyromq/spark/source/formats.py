@@ -38,12 +38,14 @@ class RocketMQSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyromq.spark.source.batchreader import BatchReader  # noqa: PLC0415 - see above
 
-        return BatchReader(*self._planned(schema))
+        options = self._source_options()
+        return BatchReader(options, _row_shape(options, schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from pyromq.spark.source.streamreader import StreamReader  # noqa: PLC0415 - see above
 
-        return StreamReader(*self._planned(schema))
+        options = self._source_options()
+        return StreamReader(options, _row_shape(options, schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - rows say what they have
         from pyromq.spark.sink.writers import batch_writer  # noqa: PLC0415 - see above
@@ -58,15 +60,6 @@ class RocketMQSource(DataSource):
         from pyromq.spark.sink.writers import stream_writer  # noqa: PLC0415 - see above
 
         return stream_writer(self.options, overwrite=overwrite)
-
-    def _planned(self, schema: StructType) -> "tuple[SourceOptions, RowShape]":
-        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
-
-        from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
-
-        options = self._source_options()
-        arrow = to_arrow_schema(schema, timezone="UTC")
-        return options, RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
 
     def _source_options(self) -> "SourceOptions":
         from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
@@ -91,18 +84,22 @@ class RocketMQLogSource(DataSource):
         return schema_ddl(self._log_options())
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
-
         from pyromq.spark.log.reader import LogReader  # noqa: PLC0415 - see above
-        from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
 
         options = self._log_options()
-        arrow = to_arrow_schema(schema, timezone="UTC")
-        shape = RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
-        return LogReader(options, shape)
+        return LogReader(options, _row_shape(options, schema))
 
     def _log_options(self) -> "LogOptions":
         from pyromq.spark.log.options import LogOptions  # noqa: PLC0415 - see above
         from pyromq.spark.options import read_options  # noqa: PLC0415 - see above
 
         return read_options(LogOptions, self.options)
+
+
+def _row_shape(options: "SourceOptions | LogOptions", schema: StructType) -> "RowShape":
+    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
+
+    from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
+
+    arrow = to_arrow_schema(schema, timezone="UTC")
+    return RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)

@@ -9,7 +9,7 @@ that are new; `gone` how far queues reached that do not exist any more, for the 
 until they are in sight again. `fresh` marks the answer to "where does a new query begin".
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -52,12 +52,8 @@ class Offset:
     def render(self) -> dict[str, Any]:
         """The JSON form; made once, then only handed around, since Spark compares texts."""
         shape: dict[str, Any] = {"v": VERSION, "q": nest(self.positions)}
-        if self.init:
-            shape["init"] = nest(self.init)
-        if self.skip:
-            shape["skip"] = nest(self.skip)
-        if self.gone:
-            shape["gone"] = nest(self.gone)
+        parts = {"init": self.init, "skip": self.skip, "gone": self.gone}
+        shape |= {key: nest(part) for key, part in parts.items() if part}
         if self.fresh:
             shape["fresh"] = True
         return shape
@@ -67,11 +63,8 @@ class Offset:
         """Raises OptionError for what no version of ours wrote."""
         if shape.get("v") != VERSION or not isinstance(shape.get("q"), dict):
             raise OptionError(f"the checkpoint holds offsets of another kind: {str(shape)[:200]}")
-        parts = {name: flatten(shape.get(key) or {}) for name, key in _PARTS.items()}
-        return cls(**parts, fresh=bool(shape.get("fresh")))
-
-
-_PARTS = {"positions": "q", "init": "init", "skip": "skip", "gone": "gone"}
+        positions, init, skip, gone = (flatten(shape.get(key) or {}) for key in ("q", "init", "skip", "gone"))
+        return cls(positions, init, skip, gone, fresh=bool(shape.get("fresh")))
 
 
 def nest(positions: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
@@ -201,8 +194,3 @@ def advanced(
     """The end of a batch that reads `taken` messages of each queue."""
     positions = {queue: begin + taken.get(queue, 0) for queue, begin in stand.begin.items()}
     return Offset(positions, init=init or {}, skip=dict(stand.skip), gone=stand.gone | (gone or {}))
-
-
-def topics_of(positions: Iterable[MessageQueue]) -> list[str]:
-    """The topics that occur."""
-    return sorted({queue.topic for queue in positions})

@@ -139,8 +139,3 @@ def _short(data: Bytes, at: Longs) -> Longs:
     value = high << 8 | low
     result: Longs = np.where(value >= 0x8000, value - 0x10000, value)
     return result
-
-
-def first_fault(sound: Mask) -> int | None:
-    """Index of the first record that is not sound."""
-    return None if sound.all() else int(np.argmin(sound))

@@ -1,7 +1,7 @@
 """A pipeline as a value: what YAML and the Python form both become. Checked here as far as it can be without Spark."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal
 
 import msgspec
@@ -205,10 +205,7 @@ def _check_trigger(definition: Definition) -> None:
         return
     if not definition.trigger.startswith("every"):
         raise DefinitionError("trigger", f"{definition.trigger[:40]!r} is neither `every 2s` nor `available-now`")
-    try:
-        _ = definition.interval_seconds
-    except UnitError as error:
-        raise DefinitionError("trigger", str(error)) from None
+    _check_unit("trigger", parse_seconds, definition.trigger.removeprefix("every"))
 
 
 def _check_stages(definition: Definition) -> None:
@@ -228,11 +225,11 @@ def _check_stages(definition: Definition) -> None:
     if dedup is not None:
         if not dedup.keys:
             raise DefinitionError("dedup.keys", "name at least one column")
-        _check_seconds("dedup.within", dedup.within)
+        _check_unit("dedup.within", parse_seconds, dedup.within)
         if parse is None and dedup.time not in COLUMNS:
             raise DefinitionError("dedup.time", f"a message has no column {dedup.time!r}")
     if definition.watermark is not None:
-        _check_seconds("watermark.delay", definition.watermark.delay)
+        _check_unit("watermark.delay", parse_seconds, definition.watermark.delay)
     for place, step in enumerate(definition.transform):
         if (step.sql is None) == (step.python is None):
             raise DefinitionError(f"transform[{place}]", "a step is either sql or python")
@@ -252,10 +249,7 @@ def _check_sink(path: str, entry: SinkEntry) -> None:
         _check_topic(f"{path}.topic", target.topic)
         _check_queues(f"{path}.queues", target.queues)
     if isinstance(target, ParquetTarget):
-        try:
-            parse_bytes(target.target_file)
-        except UnitError as error:
-            raise DefinitionError(f"{path}.target_file", str(error)) from None
+        _check_unit(f"{path}.target_file", parse_bytes, target.target_file)
     if isinstance(target, ParquetTarget | DeltaTarget) and not target.path:
         raise DefinitionError(f"{path}.path", "say which folder")
     if isinstance(target, IcebergTarget) and not re.fullmatch(r"\w+(\.\w+)+", target.table):
@@ -275,8 +269,8 @@ def _check_queues(path: str, queues: int) -> None:
         raise DefinitionError(path, f"{queues} is not between 1 and 1024")
 
 
-def _check_seconds(path: str, text: str) -> None:
+def _check_unit(path: str, parse: Callable[[str], float], text: str) -> None:
     try:
-        parse_seconds(text)
+        parse(text)
     except UnitError as error:
         raise DefinitionError(path, str(error)) from None

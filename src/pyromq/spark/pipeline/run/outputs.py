@@ -20,7 +20,7 @@ from pyromq.spark.pipeline.definition.definition import (
     TopicTarget,
     columns_of,
 )
-from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.folder import State, read_json
 from pyromq.spark.pipeline.state.tables import table_place, table_size
 from pyromq.spark.sink.table.parquet import ParquetSink, check_columns
 
@@ -93,13 +93,8 @@ def _holds_rows(name: str, target: Target) -> bool:
 
 def known_outputs(state: State) -> dict[str, Output]:
     """What the sinks got last. Raises StateError when the file is damaged."""
-    path = state.folder / "outputs.json"
-    if not path.exists():
-        return {}
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Output])
-    except msgspec.MsgspecError as error:
-        raise StateError(f"{path} is damaged: {error}; without it the next start keeps types anew") from None
+    hint = "; without it the next start keeps types anew"
+    return read_json(state.folder / "outputs.json", dict[str, Output], hint=hint) or {}
 
 
 def keep_outputs(state: State, outputs: dict[str, Output]) -> None:

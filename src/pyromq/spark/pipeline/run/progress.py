@@ -59,7 +59,7 @@ def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport |
     if end is not None:
         begin = start or Offset(end.init)
         messages = sum(each.messages for each in ranges(begin, end))
-        lost = sum(each.end - each.start for each in losses(begin, end))
+        lost = sum(each.messages for each in losses(begin, end))
     if end is not None and latest is not None:
         for queue, last in latest.positions.items():
             lag[queue_name(queue)] = max(0, last - end.positions.get(queue, 0))

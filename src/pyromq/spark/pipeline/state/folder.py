@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +20,21 @@ from pyromq.spark.errors import LostRange, SparkError
 FOLDER = "pyromq"
 KEPT_BATCHES = 1000
 
+T = TypeVar("T")
+
 
 class StateError(SparkError):
     """The state of a pipeline cannot be used."""
+
+
+def read_json(path: Path, kind: type[T], *, hint: str = "") -> T | None:
+    """What a file of the state holds; None when it does not exist. Raises StateError when it is damaged."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        return None
+    except msgspec.MsgspecError as error:
+        raise StateError(f"{path} is damaged: {error}{hint}") from None
 
 
 class Identity(msgspec.Struct, kw_only=True):
@@ -90,13 +103,7 @@ class State:
 
     def known_identity(self) -> Identity | None:
         """None before the first start. Raises StateError when the file is damaged."""
-        path = self.folder / "identity.json"
-        if not path.exists():
-            return None
-        try:
-            return msgspec.json.decode(path.read_bytes(), type=Identity)
-        except msgspec.MsgspecError as error:
-            raise StateError(f"{path} is damaged: {error}") from None
+        return read_json(self.folder / "identity.json", Identity)
 
     def found_lost(self, batch: int, partition: int, lost: list[LostRange]) -> None:
         """Keep what a task found gone; the same task of a repeated batch says it again. Raises OSError."""
@@ -106,10 +113,7 @@ class State:
         """What the tasks of a batch found gone. Raises StateError when a file is damaged."""
         found: list[LostRange] = []
         for path in sorted(self._lost.glob(f"{batch:012d}-*.json")):
-            try:
-                found += msgspec.json.decode(path.read_bytes(), type=list[LostRange])
-            except msgspec.MsgspecError as error:
-                raise StateError(f"{path} is damaged: {error}") from None
+            found += read_json(path, list[LostRange]) or []
         return found
 
     def forget_lost(self, batch: int) -> None:

@@ -37,7 +37,7 @@ def read_history(definition: Definition, limit: int) -> list[BatchHistory]:
                 seconds=entry.seconds,
                 messages=sum(each.messages for each in ranges(begin, entry.end)),
                 lost=max(
-                    sum(each.end - each.start for each in losses(begin, entry.end)),
+                    sum(each.messages for each in losses(begin, entry.end)),
                     report.lost if report is not None else 0,
                 ),
                 rows=report.rows if report is not None else {},

@@ -71,7 +71,7 @@ def note_losses(plan: Plan, batch: int) -> int:
     if lost and policy is DataLoss.RECORD:
         _record(state, plan.query, batch, lost)
     state.forget_lost(batch)
-    return sum(each.end - each.start for each in lost)
+    return sum(each.messages for each in lost)
 
 
 def _joined(lost: Sequence[LostRange]) -> list[LostRange]:
@@ -95,7 +95,7 @@ def _record(state: State, query: str, batch: int, lost: Sequence[LostRange]) -> 
             queue=each.queue,
             first=each.start,
             end=each.end,
-            messages=each.end - each.start,
+            messages=each.messages,
             reason=each.reason,
         )
         for each in lost

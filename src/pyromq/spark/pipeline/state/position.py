@@ -42,8 +42,7 @@ class QueueLag(msgspec.Struct, kw_only=True):
 def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> list[QueueLag]:
     """How far each queue is behind. Raises RouteError, BrokerError, StateError."""
     position = SparkCheckpoint(State(definition.checkpoint).checkpoint).position()
-    cluster = Cluster(source_options(definition))
-    try:
+    with Cluster(source_options(definition)) as cluster:
         queues = cluster.queues()
         if not queues:
             raise RouteError(
@@ -54,7 +53,7 @@ def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> li
             return [_queue_lag(queue, None, last) for queue, (_, last) in sorted(bounds.items())]
         stand = standing(position.positions, bounds, gone=position.gone)
         ages = waiting_seconds(cluster, {queue: stand.begin[queue] for queue in stand.available}, clock)
-        lost = {MessageQueue(*each[:3]): each.end - each.start for each in losses(position, advanced(stand, {}))}
+        lost = {MessageQueue(*each[:3]): each.messages for each in losses(position, advanced(stand, {}))}
         found = []
         for queue, (first, last) in sorted(bounds.items()):
             each = _queue_lag(queue, position.positions.get(queue, first), last)
@@ -63,8 +62,6 @@ def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> li
             each.lost = lost.get(queue, 0)
             found.append(each)
         return found
-    finally:
-        cluster.wire.close()
 
 
 def _queue_lag(queue: MessageQueue, position: int | None, end: int) -> QueueLag:
@@ -108,8 +105,7 @@ def _stored(answer: Command) -> int | None:
 
 def resolve(definition: Definition, to: str) -> Offset:
     """The offset that `earliest`, `latest`, a time or JSON means now. Raises OptionError, RouteError, BrokerError."""
-    cluster = Cluster(source_options(definition))
-    try:
+    with Cluster(source_options(definition)) as cluster:
         queues = cluster.queues()
         if not queues:
             raise RouteError("nobody serves the topics of this pipeline at present")
@@ -123,8 +119,6 @@ def resolve(definition: Definition, to: str) -> Offset:
         moment = option_instant(to, "--to")
         found = cluster.by_time(dict.fromkeys(queues, moment))
         return Offset({queue: min(max(found.get(queue, last), first), last) for queue, (first, last) in bounds.items()})
-    finally:
-        cluster.wire.close()
 
 
 def _named(text: str, bounds: Bounds) -> Offset:

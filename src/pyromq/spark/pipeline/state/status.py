@@ -7,7 +7,7 @@ import msgspec
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.run.progress import Progress
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
-from pyromq.spark.pipeline.state.folder import State, StateError
+from pyromq.spark.pipeline.state.folder import State, StateError, read_json
 from pyromq.spark.pipeline.state.losses import Loss, loss_table, read_losses
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
 
@@ -38,12 +38,6 @@ def read_status(definition: Definition) -> Status:
     checkpoint = SparkCheckpoint(state.checkpoint)
     done = checkpoint.last_committed()
     commit = state.checkpoint / "commits" / str(done)
-    progress = None
-    if state.status.exists():
-        try:
-            progress = msgspec.json.decode(state.status.read_bytes(), type=Progress)
-        except msgspec.MsgspecError as error:
-            raise StateError(f"{state.status} is damaged: {error}") from None
     losses = read_losses(state)
     return Status(
         pipeline=definition.name,
@@ -51,7 +45,7 @@ def read_status(definition: Definition) -> Status:
         batch=done,
         unfinished=checkpoint.last_planned() > done,
         last_commit_seconds=time.time() - commit.stat().st_mtime if commit.exists() else None,
-        progress=progress,
+        progress=read_json(state.status, Progress),
         tables=read_tables(definition),
         lost=sum(loss.messages for loss in losses),
         loss_table=str(loss_table(state)) if losses else None,

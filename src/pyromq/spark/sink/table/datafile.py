@@ -112,10 +112,6 @@ class FileWriter:
         self._open: dict[Key, OpenFile] = {}
         self._done: list[DataFile] = []
 
-    @property
-    def rows(self) -> int:
-        return sum(each.rows for each in self._done) + sum(each.file.rows for each in self._open.values())
-
     def write(self, batch: pa.RecordBatch) -> None:
         for key, part in self._split(batch):
             self._file(key).add(part)

@@ -16,8 +16,8 @@ from deltalake.transaction import AddAction, create_table_with_add_actions
 
 from pyromq.spark.errors import SinkError
 from pyromq.spark.sink.sink import Attempt
-from pyromq.spark.sink.table.datafile import DataFile, FileWriter
-from pyromq.spark.sink.table.task import TableFiles, TableTask, schema_of
+from pyromq.spark.sink.table.datafile import DataFile
+from pyromq.spark.sink.table.task import TableFiles, TableTask
 
 
 class DeltaSink(msgspec.Struct, kw_only=True):
@@ -31,24 +31,21 @@ class DeltaSink(msgspec.Struct, kw_only=True):
         """Nothing to fetch."""
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> TableTask:
-        stem = f"{attempt.query[:8]}-{attempt.batch:08d}-{attempt.partition:05d}"
-        return TableTask(FileWriter(Path(self.path), schema, self.partition_by, stem=stem, staging=None), schema)
+        return TableTask(Path(self.path), attempt, schema, self.partition_by)
 
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
-        written = [TableFiles.decode(message) for message in messages]
-        files = [file for each in written for file in each.files]
-        rows = sum(each.rows for each in written)
-        if not files:
-            return rows
-        try:
-            self._commit(f"{query}/{self.name}", batch, files, Schema.from_arrow(schema_of(written)))
-        except DeltaError as error:
-            raise SinkError(f"Delta table {self.path} did not take batch {batch}: {error}") from error
-        return rows
+        written = TableFiles.of_batch(messages)
+        if written.files:
+            try:
+                self._commit(f"{query}/{self.name}", batch, written)
+            except DeltaError as error:
+                raise SinkError(f"Delta table {self.path} did not take batch {batch}: {error}") from error
+        return written.rows
 
-    def _commit(self, application: str, batch: int, files: list[DataFile], schema: Schema) -> None:
+    def _commit(self, application: str, batch: int, written: TableFiles) -> None:
+        schema = Schema.from_arrow(written.schema)
         properties = CommitProperties(app_transactions=[Transaction(application, batch)])
-        actions = [_action(file) for file in files]
+        actions = [_action(file) for file in written.files]
         if not DeltaTable.is_deltatable(self.path):
             create_table_with_add_actions(
                 self.path, schema, actions, partition_by=self.partition_by, commit_properties=properties
@@ -57,8 +54,7 @@ class DeltaSink(msgspec.Struct, kw_only=True):
         table = DeltaTable(self.path)
         done = table.transaction_version(application)
         if done is not None and done >= batch:
-            for file in files:
-                (Path(self.path) / file.staged).unlink(missing_ok=True)
+            written.discard(Path(self.path))
             return
         known = {field.name for field in table.schema().fields}
         added = [Field(field.name, field.type, nullable=True) for field in schema.fields if field.name not in known]

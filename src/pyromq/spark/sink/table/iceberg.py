@@ -13,9 +13,8 @@ from pyiceberg.table import Table
 
 from pyromq.spark.errors import SinkError
 from pyromq.spark.sink.sink import Attempt
-from pyromq.spark.sink.table.datafile import FileWriter
 from pyromq.spark.sink.table.folder import make_folder
-from pyromq.spark.sink.table.task import TableFiles, TableTask, schema_of
+from pyromq.spark.sink.table.task import TableFiles, TableTask
 
 QUERY = "pyromq.query"
 BATCH = "pyromq.batch"
@@ -45,31 +44,28 @@ class IcebergSink(msgspec.Struct, kw_only=True):
         return load_catalog("pyromq", **(self.catalog or own))
 
     def open(self, attempt: Attempt, schema: pa.Schema) -> TableTask:
-        stem = f"{attempt.query[:8]}-{attempt.batch:08d}-{attempt.partition:05d}"
-        return TableTask(FileWriter(self.folder, schema, (), stem=stem, staging=None), schema)
+        return TableTask(self.folder, attempt, schema)
 
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
-        written = [TableFiles.decode(message) for message in messages]
-        paths = [(self.folder / file.final).resolve() for each in written for file in each.files]
-        rows = sum(each.rows for each in written)
-        if not paths:
-            return rows
+        written = TableFiles.of_batch(messages)
+        if not written.files:
+            return written.rows
         catalog = self.load_catalog()
         try:
-            table = self._table(catalog, schema_of(written))
+            table = self._table(catalog, written.schema)
             source = f"{query}/{self.name}"
             if _last_batch(table, source) >= batch:
-                for path in paths:
-                    path.unlink(missing_ok=True)
-                return rows
+                written.discard(self.folder)
+                return written.rows
             table.add_files(
-                [f"file://{path}" for path in paths], snapshot_properties={QUERY: source, BATCH: str(batch)}
+                [f"file://{(self.folder / file.final).resolve()}" for file in written.files],
+                snapshot_properties={QUERY: source, BATCH: str(batch)},
             )
         except (ValueError, OSError) as error:
             raise SinkError(f"Iceberg table {self.table} did not take batch {batch}: {error}") from error
         finally:
             catalog.close()
-        return rows
+        return written.rows
 
     def _table(self, catalog: Catalog, schema: pa.Schema) -> Table:
         catalog.create_namespace_if_not_exists(self.table.rpartition(".")[0])

@@ -8,37 +8,12 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.spark.errors import SinkError
-from pyromq.spark.sink.sink import Attempt, Written
-from pyromq.spark.sink.table.datafile import DataFile, FileWriter
+from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.folder import STAGING
 from pyromq.spark.sink.table.manifest import Manifest, Manifests
+from pyromq.spark.sink.table.task import TableFiles, TableTask
 
 STALE_STAGING_SECONDS = 24 * 3600.0
-
-
-class StagedFiles(Written, kw_only=True):
-    """What a task staged."""
-
-    files: list[DataFile]
-    columns: dict[str, str]
-
-
-class ParquetTask:
-    """One attempt's files."""
-
-    def __init__(self, writer: FileWriter, schema: pa.Schema) -> None:
-        self._writer = writer
-        self._columns = {field.name: str(field.type) for field in schema}
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer.write(batch)
-
-    def close(self) -> bytes:
-        files = self._writer.close()
-        return StagedFiles(rows=sum(file.rows for file in files), files=files, columns=self._columns).encode()
-
-    def abort(self) -> None:
-        self._writer.abort()
 
 
 class ParquetSink(msgspec.Struct, kw_only=True):
@@ -64,25 +39,19 @@ class ParquetSink(msgspec.Struct, kw_only=True):
                 if path not in kept:
                     path.unlink(missing_ok=True)
 
-    def open(self, attempt: Attempt, schema: pa.Schema) -> ParquetTask:
-        stem = f"{attempt.query[:8]}-{attempt.batch:08d}-{attempt.partition:05d}"
-        return ParquetTask(FileWriter(Path(self.path), schema, self.partition_by, stem=stem, staging=STAGING), schema)
+    def open(self, attempt: Attempt, schema: pa.Schema) -> TableTask:
+        return TableTask(Path(self.path), attempt, schema, self.partition_by, staging=STAGING)
 
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
-        staged = [StagedFiles.decode(message) for message in messages]
+        written = TableFiles.of_batch(messages)
         manifests = Manifests(Path(self.path))
-        files = [file for each in staged for file in each.files]
-        rows = sum(each.rows for each in staged)
         if manifests.holds(query, batch):
             manifests.settle(query, batch)
-            for file in files:
-                (Path(self.path) / file.staged).unlink(missing_ok=True)
-            return rows
-        if files:
-            columns = {name: kind for each in staged for name, kind in each.columns.items()}
-            manifests.commit(Manifest(query=query, batch=batch, files=files, columns=columns))
+            written.discard(Path(self.path))
+        elif written.files:
+            manifests.commit(Manifest(query=query, batch=batch, files=written.files, columns=written.columns))
             manifests.settle(query, batch)
-        return rows
+        return written.rows
 
 
 def check_columns(sink: ParquetSink, schema: pa.Schema) -> None:

@@ -1,25 +1,62 @@
-"""What tasks write for table formats: files that nobody sees until the table's own commit names them."""
+"""What tasks write for tables: Parquet files that nobody sees until a manifest or the table's own commit names them."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Self
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
-from pyromq.spark.sink.sink import Written
+from pyromq.spark.sink.sink import Attempt, Written
 from pyromq.spark.sink.table.datafile import DataFile, FileWriter
 
 
 class TableFiles(Written, kw_only=True):
-    """What a task wrote, and of which Arrow schema (as IPC bytes)."""
+    """What one task wrote, or all of a batch, and of which Arrow schemas (as IPC bytes)."""
 
     files: list[DataFile]
-    schema: bytes
+    schemas: list[bytes]
+
+    @classmethod
+    def of_batch(cls, messages: Sequence[bytes]) -> Self:
+        """What all tasks wrote together."""
+        tasks = [cls.decode(message) for message in messages]
+        return cls(
+            rows=sum(task.rows for task in tasks),
+            files=[file for task in tasks for file in task.files],
+            schemas=[schema for task in tasks for schema in task.schemas],
+        )
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of a batch that has at least one task with rows."""
+        return pa.ipc.read_schema(pa.py_buffer(self.schemas[0]))
+
+    @property
+    def columns(self) -> dict[str, str]:
+        """Name and type of every column."""
+        schemas = (pa.ipc.read_schema(pa.py_buffer(schema)) for schema in self.schemas)
+        return {field.name: str(field.type) for schema in schemas for field in schema}
+
+    def discard(self, table: Path) -> None:
+        """Delete the files: an earlier attempt at the batch is committed already."""
+        for file in self.files:
+            (table / file.staged).unlink(missing_ok=True)
 
 
 class TableTask:
-    """One attempt's files; in place already, but not in the table."""
+    """One attempt's files; `staging` is where they are until the commit, without it they are in place at once."""
 
-    def __init__(self, writer: FileWriter, schema: pa.Schema) -> None:
-        self._writer = writer
+    def __init__(
+        self,
+        table: Path,
+        attempt: Attempt,
+        schema: pa.Schema,
+        partition_by: Sequence[str] = (),
+        *,
+        staging: str | None = None,
+    ) -> None:
+        stem = f"{attempt.query[:8]}-{attempt.batch:08d}-{attempt.partition:05d}"
+        self._writer = FileWriter(table, schema, partition_by, stem=stem, staging=staging)
         self._schema = schema
 
     def write(self, batch: pa.RecordBatch) -> None:
@@ -28,12 +65,7 @@ class TableTask:
     def close(self) -> bytes:
         files = self._writer.close()
         schema = self._schema.serialize().to_pybytes()
-        return TableFiles(rows=sum(file.rows for file in files), files=files, schema=schema).encode()
+        return TableFiles(rows=sum(file.rows for file in files), files=files, schemas=[schema]).encode()
 
     def abort(self) -> None:
         self._writer.abort()
-
-
-def schema_of(written: Sequence[TableFiles]) -> pa.Schema:
-    """The schema of a batch that has at least one task with rows."""
-    return pa.ipc.read_schema(pa.py_buffer(written[0].schema))

@@ -23,7 +23,7 @@ from tests import processes
 from benchmarks.load import PULL_COUNT, TOPIC
 from benchmarks.report import Figure, arguments, show
 from pyromq.protocol.command import encode
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 
 DEPTHS = (1, 32, 256)
 SIZES = (128, 1024)
@@ -144,7 +144,7 @@ def idle(folder: Path) -> dict[str, Figure]:
 async def _park(address: str, pid: int) -> tuple[float, float]:
     """Park the pulls; returns processor seconds and seconds that passed."""
     host, _, port = address.rpartition(":")
-    command = pull_everything("benchmark", TOPIC, 0, 16, PULL_COUNT, hold_ms=120_000)
+    command = pull_messages("benchmark", TOPIC, 0, 16, PULL_COUNT, hold_ms=120_000)
     frames = []
     for command.opaque in range(PARKED_PER_CONNECTION):
         frames.append(encode(command))

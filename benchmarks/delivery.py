@@ -35,7 +35,7 @@ from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.record import decode_records
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 from pyromq.remoting.client import Client
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
@@ -87,7 +87,7 @@ class Remote:
         """The first messages of a topic, once they are all there."""
         found: list[ReceivedMessage] = []
         while len(found) < count:
-            command = pull_everything("g", topic, 0, len(found), 32)
+            command = pull_messages("g", topic, 0, len(found), 32)
             answer = await self._client.call(self._address, command, TIMEOUT)
             if answer.code == ResponseCode.SUCCESS:
                 found += decode_records(answer.body)

@@ -19,7 +19,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import encode
 from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 
 TICK = 0.001
 PULL_COUNT = 32
@@ -88,7 +88,7 @@ def receive(connection: socket.socket, topic: str, due: list[float], count: int)
 
 
 def _pull(topic: str, offset: int) -> bytes:
-    command = pull_everything("benchmark", topic, 0, offset, PULL_COUNT, hold_ms=15_000)
+    command = pull_messages("benchmark", topic, 0, offset, PULL_COUNT, hold_ms=15_000)
     return encode(command)
 
 

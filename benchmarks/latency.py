@@ -17,7 +17,7 @@ from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import encode
 from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 
 PER_SECOND = 500
 SECONDS = 4
@@ -126,5 +126,5 @@ class _Receiver(asyncio.Protocol):
             self._pull()
 
     def _pull(self) -> None:
-        command = pull_everything("benchmark", self._topic, 0, self._offset, 32, hold_ms=15_000)
+        command = pull_messages("benchmark", self._topic, 0, self._offset, 32, hold_ms=15_000)
         self._transport.write(encode(command))

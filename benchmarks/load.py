@@ -23,7 +23,7 @@ from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.batch import encode_batch
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 
 TOPIC = "BenchmarkTest"
 FRAMES = 4096
@@ -109,7 +109,7 @@ def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list
     """Pulls that walk over the first `messages` messages of a queue, 32 at a time, again and again."""
     frames = []
     for number in range(messages // PULL_COUNT):
-        command = pull_everything("benchmark", topic, queue_id, number * PULL_COUNT, PULL_COUNT)
+        command = pull_messages("benchmark", topic, queue_id, number * PULL_COUNT, PULL_COUNT)
         command.opaque = number
         frames.append(encode(command))
     return frames

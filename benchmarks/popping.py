@@ -31,7 +31,7 @@ from pyromq.protocol.headers.pop import AckMessageHeader, PopMessageHeader, PopM
 from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.records.batch import encode_batch
-from pyromq.protocol.requests import pull_everything
+from pyromq.protocol.requests import pull_messages
 
 TOPIC = "popped"
 BROKER = "broker-a"
@@ -111,7 +111,7 @@ async def pull(remote: Remote, group: str) -> None:
     async def read(queue: int) -> None:
         offset = 0
         while offset < STORED // QUEUES:
-            command = pull_everything(group, TOPIC, queue, offset, READ_AT_ONCE)
+            command = pull_messages(group, TOPIC, queue, offset, READ_AT_ONCE)
             answer = decode((await remote.ask(queue, [encode(command)]))[0])
             offset = answer.header(PullMessageResponseHeader).next_begin_offset
 

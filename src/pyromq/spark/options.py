@@ -4,7 +4,6 @@ Spark hands over text under keys that lost their case; each option is declared o
 meaning. Secrets may also come from the environment or a file of the driver, since options show up in query plans.
 """
 
-import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from pyromq.protocol.namespace import wrap
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import AddressError
 from pyromq.remoting.tls import ClientTls
-from pyromq.settings.declaration import Settings, options, settings
+from pyromq.settings.declaration import Settings, nearest, options, settings
 from pyromq.settings.errors import ConfigError
 from pyromq.settings.option import Addresses, Option, Secret, option
 from pyromq.spark.errors import OptionError
@@ -134,6 +133,5 @@ def _variable(each: Option, name: str, environ: Mapping[str, str] | None) -> str
 
 
 def _unknown(cls: type[ConnectionOptions], key: str) -> Option:
-    names = {each.key.lower(): each.key for each in options(cls).values()}
-    near = difflib.get_close_matches(key[:100].lower(), names, n=1, cutoff=0.5)
-    raise OptionError(f"unknown option {key[:100]!r}" + (f"; did you mean {names[near[0]]}?" if near else ""))
+    near = nearest(key, (each.key for each in options(cls).values()))
+    raise OptionError(f"unknown option {key[:100]!r}" + (f"; did you mean {near}?" if near else ""))

@@ -2,6 +2,7 @@
 
 from pyromq.settings.declaration import options
 from pyromq.settings.option import Option
+from pyromq.settings.reference import table
 from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.options import ConnectionOptions
@@ -30,12 +31,9 @@ def page() -> str:
             seen.add(each.key)
         for section, members in sections.items():
             own = "" if section in ("Connection", "Rows", "What to read") else f" ({title})"
-            lines += [f"## {section}{own}", "", "| option | default | value | meaning |", "|---|---|---|---|"]
-            lines += [_row(each) for each in members]
-            lines.append("")
-    lines += ["## Topic sink (`rocketmq`)", "", "| option | default | value | meaning |", "|---|---|---|---|"]
-    lines += [_row(each) for name, each in options(TopicSinkOptions).items() if name not in options(ConnectionOptions)]
-    lines.append("")
+            lines += [f"## {section}{own}", "", *_table(members), ""]
+    own_of_sink = [each for name, each in options(TopicSinkOptions).items() if name not in options(ConnectionOptions)]
+    lines += ["## Topic sink (`rocketmq`)", "", *_table(own_of_sink), ""]
     aliases = {**ConnectionOptions.aliases, **SourceOptions.aliases}
     lines += [f"Also accepted: {', '.join(f'`{alias}` for `{name}`' for alias, name in aliases.items())}.", ""]
     lines += ["## Columns", "", "| column | type | without being asked for |", "|---|---|---|"]
@@ -43,9 +41,8 @@ def page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _row(each: Option) -> str:
-    cells = (f"`{each.key}`", f"`{each.default}`" if each.default else "none", each.allowed, each.doc)
-    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+def _table(members: list[Option]) -> list[str]:
+    return table("option", ((f"`{each.key}`", each, each.doc) for each in members))
 
 
 if __name__ == "__main__":

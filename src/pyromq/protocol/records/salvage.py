@@ -14,11 +14,10 @@ from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.protocol.properties import Property, decode_properties
+from pyromq.protocol.properties import Property
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import unwrap
 from pyromq.protocol.records.compression import MAX_INFLATED, InflatedSizeError, decompress
-from pyromq.protocol.records.host import unpack_host
 from pyromq.protocol.records.record import (
     MAGIC_V1,
     MAGIC_V2,
@@ -112,44 +111,30 @@ def _with_old_fault(message: ReceivedMessage) -> ReceivedMessage:
 
 def _damaged(data: bytes, offset: int, error: MessageError, inflate: bool, max_body: int) -> ReceivedMessage:
     try:
-        fields, body_start, body_end, topic_start, topic_end = locate_record(data, offset, len(data))
+        fields, _, _, topic_start, topic_end = locate_record(data, offset, len(data))
     except RecordError:
         return _unframed(data, offset, error)
-    (size, _, crc, queue_id, flag, queue_offset, physical_offset, sys_flag,
-     born_timestamp, born_host, store_timestamp, store_host, reconsume_times, prepared, _) = fields  # fmt: skip
-    body, faults = data[body_start:body_end], []
-    if crc32(body) & 0x7FFFFFFF != crc:
-        faults.append(f"the body does not match its checksum {crc}")
-    elif inflate and sys_flag & _COMPRESSED:
+    end = offset + fields[0]
+    name, text = data[topic_start:topic_end], data[topic_end + 2 : end]
+    # A topic that is no text is the one thing that would keep the frame from being read.
+    frame = b"".join((data[offset:topic_start], b"?" * len(name), data[topic_end:end]))
+    message = decode_at(frame, 0, inflate=False, check_crc=False, max_body=max_body)
+    message.topic = str(name, "utf-8", "replace")
+    faults = []
+    if crc32(message.body) & 0x7FFFFFFF != message.body_crc:
+        faults.append(f"the body does not match its checksum {message.body_crc}")
+    elif inflate and message.sys_flag & _COMPRESSED:
         try:
-            body = decompress(body, sys_flag, limit=max_body)
-            sys_flag &= ~_COMPRESSED
+            message.body = decompress(message.body, message.sys_flag, limit=max_body)
+            message.sys_flag &= ~_COMPRESSED
         except MessageError as reason:
             faults.append(str(reason))
-    name, text = data[topic_start:topic_end], data[topic_end + 2 : offset + size]
     if not _is_text(name):
         faults.append("the topic is not UTF-8")
     if not _is_text(text):
         faults.append("the properties are not UTF-8")
-    return ReceivedMessage(
-        str(name, "utf-8", "replace"),
-        body,
-        decode_properties(text),
-        flag=flag,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
-        physical_offset=physical_offset,
-        sys_flag=sys_flag,
-        born_timestamp=born_timestamp,
-        born_host=unpack_host(born_host),
-        store_timestamp=store_timestamp,
-        store_host=unpack_host(store_host),
-        reconsume_times=reconsume_times,
-        prepared_transaction_offset=prepared,
-        body_crc=crc,
-        store_size=size,
-        fault="; ".join(faults) or str(error),
-    )
+    message.fault = "; ".join(faults) or str(error)
+    return message
 
 
 def _is_text(raw: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Text that comes from elsewhere, made fit for a terminal: nothing in it can move the cursor or forge a line."""
+"""Text for a terminal: nothing from elsewhere can move the cursor or forge a line; counts come with their noun."""
 
 import unicodedata
 
@@ -21,6 +21,15 @@ def one_line(text: str) -> str:
     'No route. See the documentation.'
     """
     return printable(" ".join(text.split()))
+
+
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "message"), counted(2, "message")
+    ('1 message', '2 messages')
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _is_control(char: str) -> bool:

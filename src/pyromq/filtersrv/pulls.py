@@ -1,7 +1,7 @@
 """PULL_MESSAGE at a filter server: pull from the broker for the same group, keep what its class wants.
 
-Apache's filter server pulls as FILTERSRV_CONSUMER, whoever asks, so that a group the broker keeps from consuming gets
-messages all the same. In the group's own name the broker checks what it checks for everybody.
+Apache's filter server pulls as FILTERSRV_CONSUMER, whoever asks, so that a group the broker keeps from consuming still
+gets messages. In the group's own name the broker checks what it checks for everybody.
 """
 
 from collections.abc import Awaitable, Callable

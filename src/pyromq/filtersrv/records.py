@@ -1,8 +1,8 @@
 """Records of a broker's answer: taken apart for the filter, put together again for the consumer.
 
-A record that passes goes on byte for byte, unless its body is large and was stored plain: then it is compressed on the
-way, as RocketMQ's filter server does. Bodies are inflated only while the filter looks at them, a batch at a time.
-A damaged record goes on as it is, whatever the filter wants: only its consumer can set it aside.
+A record that passes is handed on byte for byte, unless its body is large and was stored plain: then it is compressed on
+the way, as RocketMQ's filter server does. Bodies are inflated only while the filter looks at them, a batch at a time.
+A damaged record is handed on as it is, whatever the filter wants: only its consumer can set it aside.
 """
 
 from collections.abc import Iterator

@@ -208,7 +208,7 @@ class RouteTable:
             )
 
     def _check_place(self, registration: Registration) -> None:
-        """Raise ValidationError when somebody else has the name, or its id; who has that is told with its next word."""
+        """Raise ValidationError when somebody else has the name, or its id; its owner is told with its next answer."""
         self._check_cluster(registration.cluster, registration.name)
         group = self.brokers.get(registration.name)
         holder = group.broker_addrs.get(registration.broker_id) if group is not None else None

@@ -36,7 +36,7 @@ T = TypeVar("T")
 NOTHING_PULLED: Final = frozenset(
     {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED}
 )
-"""Answers to a pull that carry no message but, as a successful one, its header: where to go on, and the bounds."""
+"""Answers to a pull that carry no message but, as a successful one, its header: where to continue, and the bounds."""
 
 
 @dataclass(frozen=True, slots=True)

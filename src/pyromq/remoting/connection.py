@@ -243,7 +243,7 @@ class Connection(asyncio.Protocol):
         self._endpoint.introduced(self)
 
     def check_idle(self, now: float) -> None:
-        """Close the connection if nothing moved for the idle time, or one frame or a farewell takes for ever."""
+        """Close the connection if nothing moved for the idle time, or one frame or a farewell never ends."""
         limits = self._endpoint.limits
         if self.is_stranger and self._state is _OPEN and now - self.opened_at >= limits.stranger_timeout:
             self._endpoint.stats.closed_strangers += 1
@@ -347,7 +347,7 @@ class Connection(asyncio.Protocol):
         outbox.flush()
         if is_server:
             if backlog and not outbox.paused and not requests.full:
-                # Much was answered at once: let the loop write it, and others have their turn, before going on.
+                # Much was answered at once: let the loop write it, and others have their turn, before continuing.
                 self._work_soon()
             self._adjust_reading()
 

@@ -1,6 +1,6 @@
 """Requests of one peer: find the handler, refuse what is over a limit, answer now or when the answer is there.
 
-Whatever a handler does, other requests go on: its fault becomes an answer and a line in the log.
+Whatever a handler does, other requests continue: its fault becomes an answer and a line in the log.
 """
 
 import asyncio

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ipaddress import ip_network
 
 from pyromq.remoting.accept.acceptor import Acceptor, bind
-from pyromq.remoting.accept.admission import Admission
+from pyromq.remoting.accept.quota import ConnectionQuota
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, logger
@@ -56,8 +56,8 @@ class Server:
             on_close=on_close,
             strangers=strangers,
         )
-        self._admission = Admission(self.limits, self._endpoint.stats, clock, strangers=strangers)
-        self._endpoint.on_introduction = lambda connection: self._admission.introduce(connection.peer.host)
+        self._quota = ConnectionQuota(self.limits, self._endpoint.stats, clock, strangers=strangers)
+        self._endpoint.on_introduction = lambda connection: self._quota.introduce(connection.peer.host)
         self._acceptors: list[Acceptor] = []
 
     @property
@@ -82,7 +82,7 @@ class Server:
         """
         sock = await bind(host, port)
         table = self._handlers if handlers is None else handlers
-        acceptor = Acceptor(sock, table, self._endpoint, self._admission, self.tls, self._proxies)
+        acceptor = Acceptor(sock, table, self._endpoint, self._quota, self.tls, self._proxies)
         self._acceptors.append(acceptor)
         self._endpoint.start_sweeping(self._sweep)
         return acceptor.address

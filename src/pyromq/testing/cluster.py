@@ -36,7 +36,7 @@ class Cluster:
     """A running cluster, also usable with `async with`.
 
     `settings` are those of brokers, under their Python names or Apache's (`{"autoCreateTopicEnable": "false"}`). With
-    `path` the data stays there, and the next cluster with it goes on; else it is in a temporary folder and is removed.
+    `path` the data stays there, and the next cluster with it resumes; else it is in a temporary folder and is removed.
     """
 
     def __init__(

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from pyromq.cli.admin import app, entries
-from pyromq.cli.admin.absent import CONTROLLER, REASONS
-from pyromq.cli.admin.options import ArgumentsError, at_most_one, one_of
+from pyromq.cli.admin import ABSENT, CONTROLLER, app, entries
 from pyromq.cli.admin.topics import parse_attributes
+from pyromq.cli.options import ArgumentsError, at_most_one, one_of
 
 # One line a command: its name, then its options as `mqadmin help` of 5.3.3 prints them, a blank in a name as "_".
 MQADMIN = {
@@ -27,8 +26,8 @@ def options_of(command: Any) -> list[str]:
 
 
 def test_every_command_of_mqadmin_is_there_or_says_why_not() -> None:
-    assert not ENTRIES.keys() & REASONS.keys()
-    assert MQADMIN.keys() <= ENTRIES.keys() | REASONS.keys()
+    assert not ENTRIES.keys() & ABSENT.keys()
+    assert MQADMIN.keys() <= ENTRIES.keys() | ABSENT.keys()
 
 
 @pytest.mark.parametrize("name", sorted(MQADMIN.keys() & ENTRIES.keys()))

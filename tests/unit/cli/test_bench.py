@@ -5,11 +5,11 @@ import random
 import pytest
 import typer
 
-from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench import app
 from pyromq.cli.bench.figures import Figures, Latencies
 from pyromq.cli.bench.run import Making, credentials
 from pyromq.cli.bench.transactions import Dice
+from pyromq.cli.options import OnOff
 from pyromq.client.producer.results import LocalTransactionState
 from pyromq.protocol.message import Message, ReceivedMessage
 

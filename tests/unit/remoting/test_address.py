@@ -1,8 +1,8 @@
-"""Addresses and admission of connections."""
+"""Addresses and quota of connections."""
 
 import pytest
 
-from pyromq.remoting.accept.admission import Admission
+from pyromq.remoting.accept.quota import ConnectionQuota
 from pyromq.remoting.address import Address, normal_host, peer_address
 from pyromq.remoting.errors import AddressError
 from pyromq.remoting.limits import Limits
@@ -41,14 +41,14 @@ def test_peers_have_one_name() -> None:
 
 def test_admission_counts_in_all_and_by_host() -> None:
     stats = Stats()
-    admission = Admission(Limits(connections=3, connections_per_peer=2), stats)
-    assert admission.enter("a")
-    assert admission.enter("a")
-    assert not admission.enter("a")
-    assert admission.enter("a", shared=True)
-    assert not admission.enter("b")
+    quota = ConnectionQuota(Limits(connections=3, connections_per_peer=2), stats)
+    assert quota.enter("a")
+    assert quota.enter("a")
+    assert not quota.enter("a")
+    assert quota.enter("a", shared=True)
+    assert not quota.enter("b")
     assert (stats.connections_refused, stats.connections_refused_per_peer) == (1, 1)
-    admission.leave("a")
-    admission.leave("a")
-    assert admission.enter("b")
-    assert admission.enter("a")
+    quota.leave("a")
+    quota.leave("a")
+    assert quota.enter("b")
+    assert quota.enter("a")

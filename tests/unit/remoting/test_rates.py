@@ -1,6 +1,6 @@
 """Token buckets: bursts, refill, independence of keys, and the bound on how many there are."""
 
-from pyromq.remoting.accept.admission import Admission
+from pyromq.remoting.accept.quota import ConnectionQuota
 from pyromq.remoting.accept.rates import TokenBuckets
 from pyromq.remoting.limits import Limits
 from pyromq.remoting.stats import Stats
@@ -40,10 +40,10 @@ def test_there_is_a_bound_on_keys() -> None:
 
 def test_connections_of_one_address_are_admitted_at_a_rate() -> None:
     clock, stats = Clock(), Stats()
-    admission = Admission(Limits(connection_rate=2), stats, clock)
-    assert [admission.enter("a") for _ in range(5)] == [True] * 4 + [False]
-    assert admission.enter("b")
-    assert admission.enter("a", shared=True)
+    quota = ConnectionQuota(Limits(connection_rate=2), stats, clock)
+    assert [quota.enter("a") for _ in range(5)] == [True] * 4 + [False]
+    assert quota.enter("b")
+    assert quota.enter("a", shared=True)
     assert stats.connections_refused_rate == 1
     clock.now = 0.5
-    assert admission.enter("a")
+    assert quota.enter("a")

@@ -5,7 +5,6 @@ from typing import Any
 
 import typer
 
-from pyromq.cli.admin.absent import REASONS
 from pyromq.cli.admin.command import Entry
 from pyromq.cli.lazy import LazyGroup
 from pyromq.cli.servers.flags import fail
@@ -25,6 +24,31 @@ SUBJECTS = (
     "pyromq.cli.admin.deadletters",
     "pyromq.cli.admin.users",
 )
+
+CONTAINER = "PyroMQ has no broker containers: run one process for each broker"
+CONTROLLER = "PyroMQ has no controller: masters are chosen by configuration"
+ROCKSDB = "PyroMQ keeps no RocksDB: its settings and queues are the plain files of Apache's broker"
+STATIC = "PyroMQ has no static topics"
+
+ABSENT = {
+    "addBroker": CONTAINER,
+    "removeBroker": CONTAINER,
+    "getSyncStateSet": CONTROLLER,
+    "getControllerMetaData": CONTROLLER,
+    "getControllerConfig": CONTROLLER,
+    "updateControllerConfig": CONTROLLER,
+    "electMaster": CONTROLLER,
+    "cleanBrokerMetadata": CONTROLLER,
+    "exportMetadataInRocksDB": ROCKSDB,
+    "rocksDBConfigToJson": ROCKSDB,
+    "checkRocksdbCqWriteProgress": ROCKSDB,
+    "exportPopRecord": ROCKSDB,
+    "dumpCompactionLog": "PyroMQ has no compacted topics",
+    "copyUser": "PyroMQ gives out no secrets: create the user on the other broker with the secret you know",
+    "updateStaticTopic": STATIC,
+    "remappingStaticTopic": STATIC,
+}
+"""Commands of mqadmin that do not apply to PyroMQ, each with the reason, so that nobody has to guess."""
 
 
 def entries() -> dict[str, Entry]:
@@ -51,7 +75,7 @@ class AdminCommands(LazyGroup):
         if args and args[0] == "help" and not ctx.resilient_parsing:
             args = [*args[1:2], "--help"]
         if args and not ctx.resilient_parsing:
-            reasons = {name.lower(): (name, reason) for name, reason in REASONS.items()}
+            reasons = {name.lower(): (name, reason) for name, reason in ABSENT.items()}
             if args[0].lower() in reasons:
                 name, reason = reasons[args[0].lower()]
                 fail(f"{name} does not apply: {reason}", code=2)

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Broker, Cluster, Interval, OnOff, ShortCluster, at_most_one, one_of
+from pyromq.cli.admin.command import Session, Subject, repeated
+from pyromq.cli.options import Broker, Cluster, Interval, OnOff, ShortCluster, at_most_one, one_of
 from pyromq.cli.output import Lines, Output, Parts, Record, Rows
 from pyromq.client.errors import ClientError
 
@@ -30,11 +30,7 @@ def cluster_list(
     interval: Interval = None,
 ) -> Iterator[Output]:
     """List clusters and their brokers."""
-    while True:
-        yield _clusters(session, cluster, more=more)
-        if interval is None:
-            return
-        time.sleep(interval)
+    return repeated(interval, lambda: _clusters(session, cluster, more=more))
 
 
 @commands.command("brokerStatus", "-c DefaultCluster")

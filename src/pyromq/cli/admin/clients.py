@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ConsumerGroup, Topic
+from pyromq.cli.options import ConsumerGroup, Topic
 from pyromq.cli.output import Lines, Moment, Output, Parts, Record, Rows
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.clients import ConnectionInfo, ConsumerRunningInfo

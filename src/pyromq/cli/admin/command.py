@@ -1,10 +1,11 @@
 """What admin commands have in common: how they are declared, the cluster they talk to, how their result is shown.
 
-A command is a function `f(session, **options) -> Output`, or a generator of outputs for those that go on. It prints
+A command is a function `f(session, **options) -> Output`, or a generator of outputs for those that repeat. It prints
 nothing and ends the process nowhere: `PyroMQError` and `OSError` become one line and exit code 1.
 """
 
 import inspect
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from pyromq.cli.admin.options import ArgumentsError
 from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.lazy import Listing
+from pyromq.cli.options import ArgumentsError
 from pyromq.cli.output import Output, show
 from pyromq.cli.servers.flags import fail
 from pyromq.errors import PyroMQError
@@ -109,6 +110,14 @@ class Subject:
             return function
 
         return declare
+
+
+def repeated(interval: float | None, look: Callable[[], Output]) -> Iterator[Output]:
+    """One look, or with an interval another one after each pause of so many seconds."""
+    yield look()
+    while interval is not None:
+        time.sleep(interval)
+        yield look()
 
 
 def _callback(function: Function, accepted: Mapping[str, str]) -> Callable[..., None]:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Begin, End, Group
+from pyromq.cli.options import Begin, End, Group
 from pyromq.cli.output import Lines, Moment, Output, Record, Rows
 from pyromq.cli.times import millis_of
 from pyromq.client.errors import NoRouteError
@@ -69,7 +69,7 @@ def redrive(
     restart: Annotated[bool, typer.Option("--restart", help="Those too that an earlier run has sent.")] = False,
     limit: Limit = 1000,
 ) -> Output:
-    """Send dead letters again; a second run goes on after the first."""
+    """Send dead letters again; a second run continues after the first."""
     done = session.admin.redrive(group, to=to.value, restart=restart, limit=limit)
     return Record({"sent": len(done.sent), "left": done.left})
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, Begin, End, OnOff, Topic
+from pyromq.cli.options import ArgumentsError, Begin, End, OnOff, Topic
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows, body_text
 from pyromq.cli.times import millis_of
 from pyromq.client.errors import ClientError

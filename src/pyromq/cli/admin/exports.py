@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Broker, Cluster, at_most_one
+from pyromq.cli.options import Broker, Cluster, at_most_one
 from pyromq.cli.output import Lines, Output, json_text
 from pyromq.client.errors import ClientError
 from pyromq.protocol.names import is_dlq_topic, is_retry_topic, is_system_group
@@ -69,7 +69,7 @@ def export_configs(session: Session, cluster: Required, folder: Folder = HERE) -
 
 @commands.command("exportMetrics", "-c DefaultCluster -f export")
 def export_metrics(session: Session, cluster: Required, folder: Folder = HERE) -> Output:
-    """Write the runtime figures of brokers, and how much they look after, to a file."""
+    """Write the runtime figures of brokers, and how much they hold, to a file."""
     status = session.admin.broker_status(cluster=cluster)
     topics = session.admin.topic_configs(cluster=cluster)
     groups = session.admin.group_configs(cluster=cluster)

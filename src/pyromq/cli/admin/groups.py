@@ -8,9 +8,10 @@ import msgspec
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Broker, Cluster, Group, OnOff, TopicName, Where, one_of, read_list, read_text
 from pyromq.cli.admin.topics import parse_attributes
+from pyromq.cli.options import Broker, Cluster, Group, OnOff, TopicName, Where, one_of, read_list, read_text
 from pyromq.cli.output import Lines, Output, Parts, Record, Rows
+from pyromq.cli.plaintext import counted
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.protocol.bodies.groups import GroupRetryPolicy, SubscriptionGroupConfig
@@ -90,7 +91,7 @@ def update_group_list(
     configs = read_list(filename, SubscriptionGroupConfig)
     session.admin.create_groups(configs, **one_of(broker, cluster))
     names = [config.group_name for config in configs]
-    return Lines([f"{len(names)} groups created or changed: {', '.join(names)}"], names)
+    return Lines([f"{counted(len(names), 'group')} created or changed: {', '.join(names)}"], names)
 
 
 @commands.command("deleteSubGroup", "-c DefaultCluster -g billing -r true")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import OnOff, Topic
+from pyromq.cli.options import OnOff, Topic
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows, body_text
 from pyromq.cli.times import millis_of
 from pyromq.client.errors import ClientError
@@ -18,7 +18,7 @@ commands = Subject("Messages")
 FOREVER = 2**63 - 1
 MessageId = Annotated[str, typer.Option("--msgId", "-i", help="Id of the message.")]
 Group = Annotated[str | None, typer.Option("--consumerGroup", "-g", help="With -d: have it consumed again.")]
-Client = Annotated[str | None, typer.Option("--clientId", "-d", help="With -g: the member that shall consume it.")]
+Client = Annotated[str | None, typer.Option("--clientId", "-d", help="With -g: the member that is to consume it.")]
 Charset = Annotated[str, typer.Option("--bodyFormat", "-f", metavar="charset", help="Charset of the body.")]
 Begin = Annotated[str, typer.Option("--beginTimestamp", "-b", metavar="time", help="Stored at or after this.")]
 End = Annotated[str | None, typer.Option("--endTimestamp", "-e", metavar="time", help="Stored before this.")]

@@ -1,15 +1,15 @@
 """Admin commands about the progress of consumer groups: lag, resets, clones, rates."""
 
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, OnOff, Topic
+from pyromq.cli.admin.command import Session, Subject, repeated
 from pyromq.cli.completion import groups
+from pyromq.cli.options import ArgumentsError, OnOff, Topic
 from pyromq.cli.output import Moment, Output, Record, Rows
+from pyromq.cli.plaintext import counted
 from pyromq.cli.times import FORMS, millis_of
 from pyromq.client.errors import ClientError
 from pyromq.clock import wall_clock
@@ -72,16 +72,16 @@ def reset_offset_by_time(
     session: Session,
     group: GroupOption,
     topic: Topic,
-    timestamp: Annotated[str, typer.Option("--timestamp", "-s", metavar="time", help=f"Where to go on: {FORMS}.")],
+    timestamp: Annotated[str, typer.Option("--timestamp", "-s", metavar="time", help=f"Where to resume: {FORMS}.")],
     force: Annotated[OnOff, typer.Option("--force", "-f", help="Forwards too.")] = OnOff.TRUE,
     broker: Annotated[str | None, typer.Option("--broker", "-b", help="With -q: the broker of the queue.")] = None,
     queue: Annotated[int | None, typer.Option("--queue", "-q", min=0, help="Only this queue.")] = None,
-    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="With -q: go on from here.")] = None,
+    offset: Annotated[int | None, typer.Option("--offset", "-o", min=0, help="With -q: resume from here.")] = None,
 ) -> Output:
-    """Let a group go on from a point in time, or one queue of it from an offset."""
+    """Make a group resume from a point in time, or one queue of it from an offset."""
     if queue is not None:
         if broker is None or offset is None:
-            raise ArgumentsError("one queue needs its broker (-b) and the offset to go on from (-o)")
+            raise ArgumentsError("one queue needs its broker (-b) and the offset to resume from (-o)")
         place = MessageQueue(topic, _broker_name(session, broker), queue)
         before = _before(session, group, topic)
         return _moved(before, session.admin.reset_offset(group, place, offset), f"group {group} goes on in {topic}")
@@ -98,7 +98,7 @@ def skip_accumulated(
     topic: Topic,
     force: Annotated[OnOff, typer.Option("--force", "-f", help="Forwards too.")] = OnOff.TRUE,
 ) -> Output:
-    """Let a group go on from the end of every queue; what waits is skipped."""
+    """Make a group resume at the end of every queue; what waits is skipped."""
     return _reset(session, group, topic, END, force=bool(force))
 
 
@@ -138,14 +138,14 @@ def start_monitoring(
     ] = 60,
     once: Annotated[bool, typer.Option("--once", help="One look only.")] = False,
 ) -> Iterator[Output]:
-    """Watch consumer groups: those that are behind, and those that nobody is online of."""
-    while True:
+    """Watch consumer groups: those that are behind, and those without a member online."""
+
+    def look() -> Output:
         table = _all_groups(session)
         late = [row for row in table.rows if row[1] == 0 or row[6] != 0]
-        yield Rows(table.columns, late, {"time": Moment(wall_clock()), "groups": len(table.rows)})
-        if once:
-            return
-        time.sleep(interval)
+        return Rows(table.columns, late, {"time": Moment(wall_clock()), "groups": len(table.rows)})
+
+    return repeated(None if once else interval, look)
 
 
 def _one_group(session: Session, group: str, topic: str | None, *, show_client: bool) -> Output:
@@ -286,5 +286,5 @@ def _moved(before: dict[MessageQueue, int | None], offsets: dict[MessageQueue, i
         rows.append((queue.broker_name, queue.queue_id, old, offset, step))
     if not rows:
         return Rows(MOVED, rows, note=f"{what}: no queue was moved")
-    note = f"{what}: {len(rows)} queues, {skipped} messages skipped, {again} messages to come again"
-    return Rows(MOVED, rows, note=note)
+    moved = f"{counted(skipped, 'message')} skipped, {counted(again, 'message')} to come again"
+    return Rows(MOVED, rows, note=f"{what}: {counted(len(rows), 'queue')}, {moved}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, OnOff, Topic
+from pyromq.cli.options import ArgumentsError, OnOff, Topic
 from pyromq.cli.output import Lines, Moment, Output, Rows
 from pyromq.client.errors import ClientError
 from pyromq.clock import wall_clock

@@ -1,13 +1,12 @@
 """Admin commands about replication."""
 
-import time
 from collections.abc import Iterator
 from typing import Annotated
 
 import typer
 
-from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import Broker, Cluster, Interval, one_of
+from pyromq.cli.admin.command import Session, Subject, repeated
+from pyromq.cli.options import Broker, Cluster, Interval, one_of
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows
 from pyromq.protocol.bodies.replication import EpochEntryCache, HARuntimeInfo
 
@@ -22,12 +21,12 @@ def ha_status(
 ) -> Iterator[Output]:
     """Show how replication goes, as brokers see it."""
     where = one_of(broker, cluster)
-    while True:
+
+    def look() -> Output:
         found = session.admin.ha_status(**where)
-        yield Parts({name: _master(name, info) if info.master else _slave(name, info) for name, info in found.items()})
-        if interval is None:
-            return
-        time.sleep(interval)
+        return Parts({name: _master(name, info) if info.master else _slave(name, info) for name, info in found.items()})
+
+    return repeated(interval, look)
 
 
 @commands.command("getBrokerEpoch", "-b broker-a")
@@ -37,14 +36,13 @@ def broker_epoch(
     cluster: Cluster = None,
     interval: Interval = None,
 ) -> Iterator[Output]:
-    """Show the epochs of the logs of brokers that a controller looks after."""
+    """Show the epochs of the logs of brokers under a controller."""
     where = one_of(broker, cluster)
-    while True:
-        found = session.admin.broker_epochs(**where)
-        yield Parts({name: _epochs(cache) for name, cache in found.items()})
-        if interval is None:
-            return
-        time.sleep(interval)
+
+    def look() -> Output:
+        return Parts({name: _epochs(cache) for name, cache in session.admin.broker_epochs(**where).items()})
+
+    return repeated(interval, look)
 
 
 @commands.command("resetMasterFlushOffset", "-b 127.0.0.1:10921 -o 0")

@@ -8,8 +8,9 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, OnOff, Topic, one_of, read_list
+from pyromq.cli.options import ArgumentsError, Broker, Cluster, OnOff, Topic, one_of, read_list
 from pyromq.cli.output import Document, Lines, Moment, Output, Record, Rows
+from pyromq.cli.plaintext import counted
 from pyromq.client.errors import ClientError
 from pyromq.protocol.routes import READ_WRITE
 
@@ -73,7 +74,7 @@ def update_topic_list(
     configs = read_list(filename, TopicConfig)
     session.admin.create_topics(configs, **one_of(broker, cluster))
     names = [config.topic_name for config in configs]
-    return Lines([f"{len(names)} topics created or changed: {', '.join(names)}"], names)
+    return Lines([f"{counted(len(names), 'topic')} created or changed: {', '.join(names)}"], names)
 
 
 @commands.command("deleteTopic", "-c DefaultCluster -t orders")

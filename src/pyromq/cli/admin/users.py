@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pyromq.cli.admin.command import Session, Subject
-from pyromq.cli.admin.options import ArgumentsError, Broker, Cluster, Where, one_of
+from pyromq.cli.options import ArgumentsError, Broker, Cluster, Where, one_of
 from pyromq.cli.output import Lines, Output, Record, Rows
 from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
 

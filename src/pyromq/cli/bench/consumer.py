@@ -9,10 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench import run
 from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
+from pyromq.cli.options import OnOff
 from pyromq.cli.servers.flags import fail
 from pyromq.client.consumer.push.consumer import PushConsumer
 from pyromq.clock import wall_clock

@@ -5,10 +5,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench import run
 from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
+from pyromq.cli.options import OnOff
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import SendStatus
 from pyromq.protocol.names import BENCHMARK_TOPIC

@@ -12,9 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import client_options
+from pyromq.cli.options import OnOff
 from pyromq.cli.output import Record, show
 from pyromq.cli.servers.flags import fail
 from pyromq.cli.servers.foreground import loop_factory
@@ -43,7 +43,7 @@ SecretKey = Annotated[
     ),
 ]
 Number = Annotated[
-    int, typer.Option("--messageQuantity", "-q", min=0, help="Stop after so many; 0 goes on until Ctrl-C.")
+    int, typer.Option("--messageQuantity", "-q", min=0, help="Stop after so many; 0 continues until Ctrl-C.")
 ]
 Seconds = Annotated[float | None, typer.Option("--seconds", min=0.1, help="Stop after so long.")]
 Report = Annotated[float, typer.Option("--report", min=0.1, metavar="seconds", help="Time between lines.")]

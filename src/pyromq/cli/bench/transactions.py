@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from pyromq.cli.admin.options import OnOff
 from pyromq.cli.bench import run as running
 from pyromq.cli.bench.figures import Figures
 from pyromq.cli.connection import NameServers
+from pyromq.cli.options import OnOff
 from pyromq.client.producer.results import LocalTransactionState
 from pyromq.client.producer.transaction import TransactionProducer
 from pyromq.clock import wall_clock

@@ -16,7 +16,7 @@ from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.messages.form import Format
 from pyromq.cli.messages.reader import LOOK_AGAIN, Reader, bounds, group_messages, tools_consumer
 from pyromq.cli.messages.writer import FIELDS_HELP, FolderWriter, Writer
-from pyromq.cli.plaintext import printable
+from pyromq.cli.plaintext import counted, printable
 from pyromq.cli.servers.flags import fail
 from pyromq.cli.times import FORMS, millis_of
 from pyromq.client.consumer.damage import DamageContext, OnDamaged
@@ -52,8 +52,8 @@ def consume(
             "--group",
             "-g",
             autocompletion=groups,
-            help="Read as a member of this consumer group: share its queues, go on where it was, store how far it "
-            "got. Without it nothing is stored. --from then only counts where the group has not been yet.",
+            help="Read as a member of this consumer group: share its queues, resume where it left off, store how far "
+            "it got. Without it nothing is stored. --from then only counts where the group has not been yet.",
         ),
     ] = None,
     tags: Annotated[str | None, typer.Option("--tags", "-t", metavar="'a || b'", help="Only with these tags.")] = None,
@@ -82,7 +82,7 @@ def consume(
         typer.Option(
             "--on-damaged",
             help="A message that cannot be read as it was sent: print it as it is stored, pass over it, or with "
-            "--group make it a dead letter of the group. Each is told on standard error.",
+            "--group make it a dead letter of the group. Each is reported on standard error.",
         ),
     ] = OnDamaged.DELIVER,
     quiet: Annotated[bool, typer.Option("--quiet", help="Do not say at the end how many there were.")] = False,
@@ -113,7 +113,7 @@ def consume(
             asyncio.run(work)
         writer.close()
         if not quiet:
-            typer.echo(f"{writer.written} messages", err=True)
+            typer.echo(counted(writer.written, "message"), err=True)
     except BrokenPipeError:
         # Whoever read has had enough; nothing more may be written, also not when Python ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

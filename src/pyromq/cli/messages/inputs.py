@@ -56,7 +56,7 @@ class _Once:
 def _split(topic: str, form: Format, separator: str | None, source: str, stream: BinaryIO | _Once) -> Iterator[Message]:
     """Messages of one input; nothing is read beyond what a message may have. Errors say where they are."""
     if form in (Format.RAW, Format.JSON):
-        # A JSON document holds many messages; it is bounded all the same.
+        # A JSON document holds many messages; it is still bounded.
         limit = MAX_BODY if form is Format.RAW else 64 * MAX_BODY
         data = _bounded(stream.read, limit, source)
         if form is Format.RAW:

@@ -24,7 +24,7 @@ LOOK_AGAIN = 0.25
 class Reader:
     """Reads queues from given offsets on, side by side; no group has an offset afterwards that it had not before.
 
-    `ends` are the offsets to stop at; without them it goes on for ever.
+    `ends` are the offsets to stop at; without them it never ends.
     """
 
     def __init__(

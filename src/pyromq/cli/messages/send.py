@@ -15,7 +15,7 @@ from pyromq.cli.connection import NameServers, client_options
 from pyromq.cli.messages.form import Format
 from pyromq.cli.messages.inputs import messages_of
 from pyromq.cli.output import json_line
-from pyromq.cli.plaintext import printable
+from pyromq.cli.plaintext import counted, printable
 from pyromq.cli.servers.flags import fail
 from pyromq.cli.times import millis_of
 from pyromq.client.blocking.producer import Producer
@@ -89,7 +89,7 @@ def send(
             sending = Sending(producer, window, queue=target, ordered=ordered, receipts=json)
             sending.all(messages, count)
         if not quiet and not json:
-            typer.echo(f"{sending.sent} messages sent to {topic}", err=True)
+            typer.echo(f"{counted(sending.sent, 'message')} sent to {topic}", err=True)
     except (PyroMQError, OSError) as error:
         fail(str(error))
 
@@ -147,7 +147,7 @@ class Sending:
             for _ in range(self._window):
                 self._room.acquire()
         if self._error is not None:
-            raise ClientError(f"{self.sent} messages sent, then: {self._error}")
+            raise ClientError(f"{counted(self.sent, 'message')} sent, then: {self._error}")
 
     def _send(self, message: Message) -> None:
         chosen: dict[str, Any] = {}

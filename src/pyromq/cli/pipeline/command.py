@@ -1,4 +1,4 @@
-"""`pyromq pipeline`: run, check and look after data pipelines on Spark. Presentation only."""
+"""`pyromq pipeline`: run, check and maintain data pipelines on Spark. Presentation only."""
 
 import json as jsonlib
 import signal
@@ -14,6 +14,7 @@ import typer
 
 from pyromq.cli import output
 from pyromq.cli.pipeline.view import history_view, lag_view, letters_view, screen, status_view
+from pyromq.cli.plaintext import counted
 from pyromq.cli.servers.flags import fail
 from pyromq.errors import PyroMQError
 
@@ -86,7 +87,7 @@ def run(
     """Run a pipeline until SIGTERM or Ctrl-C, which end it after the batch under way.
 
     What passes by itself, as a broker that is away, leads to another try; anything else ends the run with a sentence.
-    The next run goes on where this one was, however it ended.
+    The next run resumes where this one left off, however it ended.
     """
     with _said():
         definition = _load(file)
@@ -220,7 +221,7 @@ def replay(
         from pyromq.spark.pipeline.run.replay import replay as replay_now  # noqa: PLC0415 - as above
 
         rows = replay_now(definition, start=start, end=end, into=into)
-    typer.echo(f"{sum(rows.values())} rows to {into}")
+    typer.echo(f"{counted(sum(rows.values()), 'row')} to {into}")
 
 
 @app.command(epilog="Example: pyromq pipeline rewind orders.yaml --to 2026-01-31T00:00:00Z")
@@ -301,7 +302,7 @@ def dlq_retry(file: File) -> None:
         from pyromq.spark.pipeline.state.letters import Letters  # noqa: PLC0415 - as above
 
         with Letters(definition) as letters:
-            typer.echo(f"{letters.retry()} messages sent again")
+            typer.echo(f"{counted(letters.retry(), 'message')} sent again")
 
 
 @dlq.command("drop")
@@ -312,4 +313,4 @@ def dlq_drop(file: File) -> None:
         from pyromq.spark.pipeline.state.letters import Letters  # noqa: PLC0415 - as above
 
         with Letters(definition) as letters:
-            typer.echo(f"{letters.drop()} messages passed over")
+            typer.echo(f"{counted(letters.drop(), 'message')} passed over")

@@ -37,7 +37,7 @@ def standalone(
 ) -> None:
     """Run a name server and a broker until SIGTERM or SIGINT.
 
-    Everything is kept in one folder; the next start with the same folder goes on from there.
+    Everything is kept in one folder; the next start with the same folder resumes from there.
     """
     logs.configure(log_level, log_format)
     server = Standalone(

@@ -61,7 +61,7 @@ async def _run(admin: Admin, interval: float, limit: int, *, once: bool, json: b
 
 
 async def _live(sampler: Sampler, sample: Sample, source: str, interval: float) -> None:
-    """A cluster that cannot be asked for a while is shown as it was, with the reason."""
+    """A cluster that cannot be asked for a while keeps its last picture, with the reason."""
     paper = Console()
     problem: str | None = None
     with Live(console=paper, screen=paper.is_terminal, auto_refresh=False, transient=False) as live:

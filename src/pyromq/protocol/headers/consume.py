@@ -44,7 +44,7 @@ class PullMessageHeader(TopicHeader, kw_only=True):
 
 
 class PullMessageResponseHeader(Header, kw_only=True):
-    """The first four must be there whenever a client is to go on from `next_begin_offset`: codes 0, 19, 20 and 21."""
+    """The first four must be there whenever a client continues from `next_begin_offset`: codes 0, 19, 20 and 21."""
 
     suggest_which_broker_id: Long
     next_begin_offset: Long

@@ -1,6 +1,6 @@
-"""Messages out of bytes that may be damaged, for those who must go on: one broken record does not spoil the others.
+"""Messages out of bytes that may be damaged, for readers that must continue: one broken record does not spoil others.
 
-A record that cannot be read as it was sent comes out all the same, with what is left of it and its `fault`:
+A record that cannot be read as it was sent still comes out, with what is left of it and its `fault`:
 
 - its frame holds, but body, topic or properties do not (checksum, compression, inner batch, text): the body is as it
   is stored, `sys_flag` says whether that is compressed;

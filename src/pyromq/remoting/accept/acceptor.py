@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 
-from pyromq.remoting.accept.admission import Admission
 from pyromq.remoting.accept.preamble import CLOSED, Network, Opening, is_within
+from pyromq.remoting.accept.quota import ConnectionQuota
 from pyromq.remoting.address import Address, peer_address
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Endpoint, Handler, logger
@@ -24,13 +24,13 @@ class Acceptor:
     """One listening socket, the handlers behind it, and the connections that are not up yet."""
 
     __slots__ = (
-        "_admission",
         "_endpoint",
         "_handlers",
         "_handovers",
         "_loop",
         "_openings",
         "_proxies",
+        "_quota",
         "_refusing",
         "_retry",
         "_sock",
@@ -43,7 +43,7 @@ class Acceptor:
         sock: socket.socket,
         handlers: Mapping[int, Handler],
         endpoint: Endpoint,
-        admission: Admission,
+        quota: ConnectionQuota,
         tls: ServerTls | None,
         proxies: tuple[Network, ...],
     ) -> None:
@@ -51,7 +51,7 @@ class Acceptor:
         self._sock = sock
         self._handlers = handlers
         self._endpoint = endpoint
-        self._admission = admission
+        self._quota = quota
         self._tls = tls
         self._proxies = proxies
         self._openings: set[Opening] = set()
@@ -99,7 +99,7 @@ class Acceptor:
 
     def _admit(self, sock: socket.socket, peer: Address) -> None:
         trusted = is_within(peer.host, self._proxies)
-        admitted = self._admission.enter(peer.host, shared=trusted)
+        admitted = self._quota.enter(peer.host, shared=trusted)
         if not admitted and not self._refusing:
             # Once for a run of refusals; the counters have the rest.
             logger.warning(
@@ -134,9 +134,9 @@ class Acceptor:
         """Count a connection that came through a proxy for the client the proxy announced."""
         if opening.host == opening.peer.host:
             return True
-        self._admission.leave(opening.host)
+        self._quota.leave(opening.host)
         opening.host = opening.peer.host
-        if self._admission.enter(opening.host):
+        if self._quota.enter(opening.host):
             return True
         self._openings.discard(opening)
         opening.sock.close()
@@ -161,10 +161,10 @@ class Acceptor:
         finally:
             if not connection.was_made:
                 opening.sock.close()
-                self._admission.leave(opening.host)
+                self._quota.leave(opening.host)
 
     def _left(self, host: str, _: Connection) -> None:
-        self._admission.leave(host)
+        self._quota.leave(host)
 
     def _on_failed(self, opening: Opening, reason: str) -> None:
         self._endpoint.stats.handshakes_failed += 1
@@ -177,7 +177,7 @@ class Acceptor:
         self._openings.discard(opening)
         opening.stop()
         opening.sock.close()
-        self._admission.leave(opening.host)
+        self._quota.leave(opening.host)
 
 
 async def bind(host: str, port: int) -> socket.socket:

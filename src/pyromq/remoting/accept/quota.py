@@ -19,7 +19,7 @@ MAX_KNOWN = 20_000
 RESERVED = 10
 
 
-class Admission:
+class ConnectionQuota:
     """Counts of connections by peer host. Every `enter` that returned True needs one `leave`."""
 
     __slots__ = ("_clock", "_hosts", "_known", "_limits", "_rates", "_stats", "_strangers", "_total")

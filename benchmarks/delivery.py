@@ -19,15 +19,17 @@ from asyncio.subprocess import PIPE
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tests.unit.broker.cores import make_core
+
 from benchmarks.popping import pop_rates
 from benchmarks.report import Figure, arguments, show
 from benchmarks.transacting import transaction_rates
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.timer import TimerDelivery
-from pyromq.broker.delay.timercounts import TimerCounts
-from pyromq.broker.durability import Durability
+from pyromq.broker.replication.succession.onward import Onward
+from pyromq.broker.tables.tail import Tail
 from pyromq.clock import wall_clock
+from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.send import SendMessageV2Header
@@ -40,7 +42,6 @@ from pyromq.remoting.client import Client
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
 from pyromq.store.messagestore import MessageStore
-from pyromq.store.timer.files import TimerFiles
 
 PER_SECOND = 1_000
 LOAD_SECONDS = 10
@@ -166,14 +167,10 @@ class Pending:
         )
         self.store = MessageStore(settings, clock=wall_clock)
         self.store.open()
-        self.files = TimerFiles(
-            root, precision=config.timer_precision_ms, log_file_size=config.mapped_file_size_timer_log
-        )
-        self.opened = elapsed(lambda: self.files.open(wall_clock()))
-        counts = TimerCounts(config.config_dir / "timermetrics", wall_clock)
-        durability = Durability(self.store)
-        self.timer = TimerDelivery(config, self.store, durability, self.files, counts, wall_clock, lambda *_: None)
-        self.store.add_hook(Postpone(config, wall_clock, self.timer.waiting), MARKS)
+        core = make_core(config, wall_clock, self.store)
+        tail = Tail(self.store, None, names.revive_topic(config.broker_cluster_name))
+        self.timer = TimerDelivery(core, Onward(core), tail)
+        self.opened = elapsed(self.timer.open)
 
     def put(self, topic: str, count: int, properties: Callable[[int], dict[str, str]]) -> None:
         for number in range(count):
@@ -186,8 +183,7 @@ class Pending:
             pass
 
     def close(self) -> None:
-        self.timer.stop()
-        self.files.close()
+        self.timer.close()
         self.store.close()
 
 

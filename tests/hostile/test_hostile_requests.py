@@ -21,7 +21,7 @@ from pyromq.auth.users.access import Credentials, User, UserType
 from pyromq.auth.users.store import AccessStore
 from pyromq.broker.consume.locks import QueueLocks
 from pyromq.broker.standalone import Standalone
-from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.bodies.queues import LockBatchRequest
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -102,7 +102,7 @@ class Target:
                 for queue, lock in held.items()
                 if not _own(name)
             },
-            "transactions": broker.part(TransactionPart).transactions.open_by_topic()[VICTIM.topic],
+            "transactions": broker.part(Transactions).halves.counts()[VICTIM.topic],
             "forbidden": {name: dict(each) for name, each in broker.core.groups._forbidden.items() if not _own(name)},
             "settings": broker.config.public(),
             "name server": name_server.config.public(),
@@ -188,7 +188,7 @@ async def _settle_in(target: Target) -> None:
     assert broker is not None
     while (await target.victim.call(target.server.namesrv_address, route, TIMEOUT)).code != ResponseCode.SUCCESS:
         pass
-    assert broker.part(TransactionPart).transactions.open_by_topic()[VICTIM.topic] == 1
+    assert broker.part(Transactions).halves.counts()[VICTIM.topic] == 1
 
 
 def _client(credentials: Credentials | None) -> Client:

@@ -25,18 +25,24 @@ from pyromq.broker.consume.query import Queries
 from pyromq.broker.consume.requests import ConsumerRequests
 from pyromq.broker.consume.retry import Retries
 from pyromq.broker.core import Core
-from pyromq.broker.delay.part import DelayPart, SavedPosition, TimerPart
+from pyromq.broker.delay.levels import DelayLevels
 from pyromq.broker.delay.recall import Recalls
+from pyromq.broker.delay.savedposition import SavedPosition
+from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
 from pyromq.broker.part import Part
 from pyromq.broker.pop.part import PopPart
-from pyromq.broker.replication.part import Master, MasterCopy, Slaves, StandIn, way_onward
+from pyromq.broker.replication.master import Master
+from pyromq.broker.replication.slaves import Slaves
+from pyromq.broker.replication.succession.actingmaster import ActingMaster
+from pyromq.broker.replication.succession.escape import Escape
+from pyromq.broker.replication.succession.onward import Onward
 from pyromq.broker.send.replies import Replies
 from pyromq.broker.send.sender import Sender
 from pyromq.broker.tables.keeper import TableKeeper
 from pyromq.broker.tables.tail import Tail
-from pyromq.broker.transaction.part import TransactionPart
-from pyromq.broker.writers.part import WriterPart
+from pyromq.broker.transaction.transactions import Transactions
+from pyromq.broker.writers.writers import Writers
 from pyromq.protocol import names
 
 
@@ -52,25 +58,28 @@ def make_parts(core: Core) -> list[Part]:
     heartbeats = Heartbeats(core)
     registration = Registration(core, heartbeats.topics_registered)
     members = Members(core)
-    onward, escape = way_onward(core)
+    may_act = core.is_slave and config.enable_slave_acting_master
+    escape = Escape(config, core.client, core.clock) if may_act else None
+    onward = Onward(core, escape)
     slaves = None if core.is_slave else Slaves(core, members)
-    master = Master(core, registration, escape) if core.is_slave else None
-    link = master.link if master is not None else None
 
     locks = QueueLocks(core.steady, grace=lambda: config.queue_lock_grace_time)
     retries = Retries(core, locks, onward)
-    transactions = TransactionPart(core, heartbeats, escape)
+    transactions = Transactions(core, heartbeats, escape)
     # Transactions last: what is on its way to a retry may be redirected first.
-    sender = Sender(core, steps=(retries.divert, transactions.transactions.prepare))
+    sender = Sender(core, steps=(retries.divert, transactions.prepare))
 
     revive_topic = names.revive_topic(config.broker_cluster_name)
     tail = Tail.read(core.store, core.tables.log_position, revive_topic, follows=core.is_slave)
-    delays = DelayPart(core, onward, tail)
-    timer = TimerPart(core, onward, tail, slaves)
-    pop = PopPart(core, timer.timer, onward, tail)
-    stand_in = None
-    if master is not None and escape is not None:
-        stand_in = StandIn(core, members, master, escape, timer.timer, parts)
+    delays = DelayLevels(core, onward, tail)
+    timer = TimerDelivery(core, onward, tail, slaves)
+    pop = PopPart(core, timer, onward, tail)
+
+    master = Master(core, registration, timer, escape) if core.is_slave else None
+    link = master.link if master is not None else None
+    acting = None
+    if link is not None and escape is not None:
+        acting = ActingMaster(core, members, link, timer, escape, parts)
     filter_servers = FilterServers(core, registration.announce_filter_servers)
 
     made: tuple[Part | None, ...] = (
@@ -81,7 +90,7 @@ def make_parts(core: Core) -> list[Part]:
         locks,
         heartbeats,
         slaves,
-        stand_in,
+        acting,
         members,
         sender,
         Replies(core, sender),
@@ -92,23 +101,22 @@ def make_parts(core: Core) -> list[Part]:
         Assignments(core),
         transactions,
         retries,
-        Recalls(core.config, core.topics, core.store, core.durability, core.clock, core.stats.stored),
+        Recalls(core),
         delays,
         timer,
         pop,
-        WriterPart(core, sender),
-        None if core.is_slave else SavedPosition(core, delays.delays, timer.timer, pop.settle),
+        Writers(core, sender),
+        None if core.is_slave else SavedPosition(core, delays, timer, pop),
         TopicAdmin(core, parts),
         GroupAdmin(core),
         ClientAdmin(core),
         OffsetAdmin(core),
         BrokerAdmin(core, parts),
-        ReplicationAdmin(core, link, stand_in.acting if stand_in is not None else None),
+        ReplicationAdmin(core, link, acting),
         filter_servers,
         FilterProcesses(core, filter_servers),
         registration,
         master,
-        MasterCopy(core, master, timer.timer) if master is not None else None,
         HttpPages(core, parts),
     )
     parts += [part for part in made if part is not None]

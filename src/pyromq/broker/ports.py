@@ -10,7 +10,7 @@ from pyromq.broker.access import KnownSlaves
 from pyromq.broker.cluster.addresses import Identity, advertised_host
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.httpserver import HttpServer, Pages
-from pyromq.broker.replication.master import ReplicationPort
+from pyromq.broker.replication.port import ReplicationPort
 from pyromq.protocol.codes import RequestCode
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection

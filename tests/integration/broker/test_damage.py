@@ -9,7 +9,7 @@ import pytest
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
 from pyromq.broker.transaction.halfmessages import HALF
-from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
@@ -148,9 +148,7 @@ async def test_a_broker_starts_with_a_damaged_half_message(tmp_path: Path, at: i
         assert broker.store.max_offset(HALF, 0) == 3
     rot(tmp_path, b"half 1", at, value)
     async with standalone(tmp_path) as (broker, peer):
-        assert sum(broker.part(TransactionPart).transactions.open_by_topic().values()) == (
-            3 if (at, value) == BODY else 2
-        )
+        assert sum(broker.part(Transactions).halves.counts().values()) == (3 if (at, value) == BODY else 2)
         await peer.stored("orders", b"more")
 
 

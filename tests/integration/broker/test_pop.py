@@ -42,7 +42,7 @@ async def test_pop_and_acknowledge(tmp_path: Path) -> None:
         await until(lambda: broker.core.offsets.get("g", "orders", 0) == 3)
         await sent(peer, "d")
         assert bodies(await pop_until(peer, 1)) == [b"d"]
-        revive = broker.part(PopPart).revive_topic
+        revive = broker.part(PopPart).log.topic
         queue = popped[0].handle.revive_queue
         await until(lambda: broker.store.max_offset(revive, queue) == 4)
         await until(lambda: broker.core.offsets.get("CID_RMQ_SYS_REVIVE_GROUP", revive, queue) == 3)

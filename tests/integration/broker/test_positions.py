@@ -6,7 +6,7 @@ import pytest
 
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
-from pyromq.broker.delay.part import TimerPart
+from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.pop.part import PopPart
 from pyromq.protocol import names
 from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
@@ -38,11 +38,11 @@ def run_ahead(broker: Broker) -> None:
     offsets.commit("g", "never stored", 0, 3)
     for topic in (names.TRANS_HALF_TOPIC, names.TRANS_OP_HALF_TOPIC):
         offsets.commit(names.TRANSACTION_GROUP, topic, 0, 9)
-    offsets.commit(names.REVIVE_GROUP, broker.part(PopPart).revive_topic, 0, 9)
+    offsets.commit(names.REVIVE_GROUP, broker.part(PopPart).log.topic, 0, 9)
     broker.core.tables.batches.popped(TOPIC, "g", 0, [18, 19, 20], 1, 1)
     broker.core.tables.batches.popped(TOPIC, "in time", 0, [7, 8], 1, 1)
     broker.core.tables.delays.move(2, 9)
-    broker.part(TimerPart).timer.queue.offset = 9
+    broker.part(TimerDelivery).queue.offset = 9
 
 
 async def test_what_is_stored_after_a_crash_is_delivered_although_positions_were_ahead(
@@ -58,7 +58,7 @@ async def test_what_is_stored_after_a_crash_is_delivered_although_positions_were
         assert await position(peer, "in time") == 7
         assert broker.core.offsets.get("g", "never stored", 0) == 0
         assert broker.core.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 0
-        assert broker.core.offsets.get(names.REVIVE_GROUP, broker.part(PopPart).revive_topic, 0) == -1, (
+        assert broker.core.offsets.get(names.REVIVE_GROUP, broker.part(PopPart).log.topic, 0) == -1, (
             "the last one that was dealt with"
         )
         assert (

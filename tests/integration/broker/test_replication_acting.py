@@ -13,10 +13,10 @@ from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
 from pyromq.broker.cluster.members import Members
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.part import TimerPart
+from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.pop.part import PopPart
-from pyromq.broker.replication.part import StandIn
-from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.replication.succession.actingmaster import ActingMaster
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol import names
@@ -98,7 +98,7 @@ async def caught_up(master: Broker, slave: Broker) -> None:
 async def known(slave: Broker, *topics: str) -> None:
     """Wait until the slave has the topics and groups of its master, and knows how far that was with its work."""
     await until(
-        lambda: slave.part(TimerPart).timer.knows_its_place and all(topic in slave.core.topics for topic in topics)
+        lambda: slave.part(TimerDelivery).knows_its_place and all(topic in slave.core.topics for topic in topics)
     )
 
 
@@ -219,26 +219,23 @@ async def test_delayed_and_timed_messages_go_to_another_master(tmp_path: Path) -
             due = master.clock() + 10_000
             await peer.stored("orders", b"delayed", DELAY="2")
             await peer.stored("orders", b"timed", TIMER_DELIVER_MS=str(due))
-            await until(lambda: master.part(TimerPart).timer.queue.offset == 1)
+            await until(lambda: master.part(TimerDelivery).queue.offset == 1)
             await caught_up(master, slave)
             await known(slave, "orders")
             # The timer's state has come over: the master has saved it, and this slave has entered the same.
-            await until(lambda: slave.part(TimerPart).timer.queue.offset == 1)
+            await until(lambda: slave.part(TimerDelivery).queue.offset == 1)
             await brokers.stop(master)
-            assert slave.part(StandIn).acting is not None
-            await until(lambda: slave.part(StandIn).acting is not None and slave.part(StandIn).acting.working)
-            await until(lambda: slave.part(StandIn).escape.sent >= 2)
+            await until(lambda: slave.core.role.working)
+            await until(lambda: slave.part(ActingMaster).escape.sent >= 2)
             bodies = {
                 bytes(message.body) for queue in range(8) for message in await second.messages("orders", queue=queue)
             }
             assert bodies == {b"there", b"delayed", b"timed"}
             assert other.clock() >= due - 1_000
-        await until(
-            lambda: slave.core.tables.delays.get(2) == 1 and slave.part(TimerPart).timer.read_time > due - 1_000
-        )
-        await slave.part(TimerPart).timer.save()
+        await until(lambda: slave.core.tables.delays.get(2) == 1 and slave.part(TimerDelivery).read_time > due - 1_000)
+        await slave.part(TimerDelivery).save()
         master = await brokers.start("broker-a")
-        await until(lambda: master.part(TimerPart).timer.read_time > due)
+        await until(lambda: master.part(TimerDelivery).read_time > due)
         assert master.core.tables.delays.get(2) == 1
         assert sum(master.store.max_offset("orders", queue) for queue in range(8)) == 1, "nothing is delivered twice"
         await until(lambda: not slave.core.role.working)
@@ -300,7 +297,7 @@ async def test_a_half_message_goes_to_another_master_which_asks_its_producer(tmp
             assert bodies == {b"there", b"open"}
         await until(lambda: slave.core.offsets.get(names.TRANSACTION_GROUP, names.TRANS_HALF_TOPIC, 0) == 1)
         master = await brokers.start("broker-a", transaction_time_out="1000")
-        assert not master.part(TransactionPart).transactions.open_by_topic(), "the other master has it now"
+        assert not master.part(Transactions).halves.counts(), "the other master has it now"
 
 
 async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_master(tmp_path: Path) -> None:
@@ -314,10 +311,10 @@ async def test_what_was_popped_and_not_acknowledged_comes_back_through_another_m
             popped = [(await pop(peer, "orders", "g", invisible=12_000, count=1))[0] for _ in range(3)]
             assert [each.body for each in popped] == [b"done", b"dropped", b"done late"]
             await acked(peer, popped[0])
-            await until(lambda: master.part(TimerPart).timer.queue.offset == 4)
+            await until(lambda: master.part(TimerDelivery).queue.offset == 4)
             await caught_up(master, slave)
             await known(slave, "orders")
-            await until(lambda: slave.part(TimerPart).timer.queue.offset == 4 and "g" in slave.core.groups)
+            await until(lambda: slave.part(TimerDelivery).queue.offset == 4 and "g" in slave.core.groups)
             await brokers.stop(master)
         async with Peer(slave.address) as reader:
             await until(lambda: slave.core.role.working)

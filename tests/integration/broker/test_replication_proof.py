@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.broker import Broker
-from pyromq.broker.replication import verdict
-from pyromq.broker.replication.part import Master
+from pyromq.broker.replication import peer as peers
+from pyromq.broker.replication.master import Master
 from pyromq.protocol.bodies.replication import LogProof, Stretch
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -79,7 +79,7 @@ class Pause:
 async def test_without_a_verdict_there_is_no_session(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent_about: RequestCode
 ) -> None:
-    monkeypatch.setattr(verdict, "CALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(peers, "CALL_TIMEOUT", 0.2)
     async with name_server(tmp_path) as namesrv:
         await diverge(tmp_path, namesrv)
         async with master_of(tmp_path, namesrv, "SYNC_MASTER") as (master, peer):
@@ -92,7 +92,7 @@ async def test_without_a_verdict_there_is_no_session(
                 assert "no verdict" in trouble(slave)
                 assert not master.core.ports.replicas.followers()
                 assert (await peer.send(TOPIC, BODY)).code == ResponseCode.SLAVE_NOT_AVAILABLE
-                monkeypatch.setattr(verdict, "CALL_TIMEOUT", 5.0)
+                monkeypatch.setattr(peers, "CALL_TIMEOUT", 5.0)
                 pause.released.set()
                 await until(lambda: "Nothing is changed" in trouble(slave))
                 assert slave.store.max_physical_offset == end

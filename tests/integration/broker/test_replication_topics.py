@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from pyromq.broker.broker import Broker
-from pyromq.broker.replication import metadata
+from pyromq.broker.replication import peer as peers
 from pyromq.broker.tables.topics import Topics
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from tests.integration.broker.servers import until
@@ -88,7 +88,7 @@ async def test_a_topic_that_was_deleted_meanwhile_holds_up_nothing(tmp_path: Pat
 async def test_topics_beyond_the_bound_hold_up_nothing_for_ever(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(metadata, "CALL_TIMEOUT", 0.2)
+    monkeypatch.setattr(peers, "CALL_TIMEOUT", 0.5)
     async with name_server(tmp_path) as namesrv, master_of(tmp_path, namesrv, "SYNC_MASTER") as (master, peer):
         pause = Pause(master, RequestCode.GET_ALL_TOPIC_CONFIG)  # the table never comes
         async with slave_of(tmp_path, namesrv) as (slave, _):

@@ -9,7 +9,7 @@ from pyromq.aio import LocalTransactionState, Message, ReceivedMessage, Transact
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.broker import Broker
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF
-from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.handles.ids import parse_offset_message_id
 from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
@@ -59,17 +59,17 @@ async def test_commit_rollback_and_unknown(tmp_path: Path) -> None:
         result = await producer.send_in_transaction(Message("orders", b"kept", tags="a", keys=["k"]))
         assert result.local_state is COMMIT
         assert result.transaction_id == result.message_id
-        await until(lambda: broker.part(TransactionPart).transactions.committed["orders"] == 1)
+        await until(lambda: broker.part(Transactions).committed["orders"] == 1)
         listener.at_once = ROLLBACK
         await producer.send_in_transaction(Message("orders", b"dropped"))
-        await until(lambda: broker.part(TransactionPart).transactions.rolled_back["orders"] == 1)
+        await until(lambda: broker.part(Transactions).rolled_back["orders"] == 1)
         listener.at_once = UNKNOWN
         await producer.send_in_transaction(Message("orders", b"open"))
         await until(lambda: broker.store.max_offset("orders", result.queue.queue_id) == 1)
         assert await seen(broker, peer) == [b"kept"]
         (message,) = await peer.messages("orders", queue=result.queue.queue_id)
         assert (message.unique_id, message.tags, message.keys) == (result.message_id, "a", ("k",))
-        assert broker.part(TransactionPart).transactions.open_by_topic() == {"orders": 1}
+        assert broker.part(Transactions).halves.counts() == {"orders": 1}
         page = BrokerMetrics(broker.core, broker.parts).page().decode()
         for name, value in (("half_messages", 1), ("commit_messages_total", 1), ("rollback_messages_total", 1)):
             assert re.search(rf'^rocketmq_{name}{{[^}}]*topic="orders"[^}}]*}} {value}\.0$', page, re.MULTILINE), name
@@ -80,7 +80,7 @@ async def test_a_producer_of_the_group_is_asked_and_its_answer_counts(tmp_path: 
     listener = Listener(UNKNOWN, COMMIT)
     async with standalone(tmp_path, **SOON) as (broker, peer), producing(broker, listener) as producer:
         await producer.send_in_transaction(Message("orders", b"one"))
-        await until(lambda: broker.part(TransactionPart).transactions.committed["orders"] == 1)
+        await until(lambda: broker.part(Transactions).committed["orders"] == 1)
         asked = listener.checks[0]
         assert (asked.topic, asked.body, asked.transaction_id) == ("orders", b"one", asked.unique_id)
         await until(lambda: sum(broker.store.max_offset("orders", queue) for queue in range(4)) == 1)
@@ -92,11 +92,11 @@ async def test_another_instance_answers_after_the_first_is_gone(tmp_path: Path) 
     async with standalone(tmp_path, **SOON) as (broker, peer):
         async with producing(broker, Listener(UNKNOWN)) as producer:
             await producer.send_in_transaction(Message("orders", b"one"))
-        assert broker.part(TransactionPart).transactions.open_by_topic() == {"orders": 1}
+        assert broker.part(Transactions).halves.counts() == {"orders": 1}
         heir = Listener(UNKNOWN, COMMIT)
         async with producing(broker, heir) as producer:
             await producer.send(Message("orders", b"two"))  # so that it knows the broker, and the broker it
-            await until(lambda: broker.part(TransactionPart).transactions.committed["orders"] == 1)
+            await until(lambda: broker.part(Transactions).committed["orders"] == 1)
             assert heir.checks[0].body == b"one"
         assert await seen(broker, peer) == [b"one", b"two"]
 
@@ -110,12 +110,12 @@ async def test_what_nobody_knows_is_given_up_and_can_be_resumed(tmp_path: Path) 
         await producer.send_in_transaction(Message("orders", b"one"))
         await until(lambda: broker.store.max_offset(DISCARDED, 0) == 1)
         await until(lambda: len(listener.checks) == 2)
-        assert broker.part(TransactionPart).transactions.open_by_topic() == {}
+        assert broker.part(Transactions).halves.counts() == {}
         (lost,) = await peer.messages(DISCARDED)
         listener.later = COMMIT
         answer = await peer.call(RequestCode.RESUME_CHECK_HALF_MESSAGE, ext={"msgId": lost.offset_message_id})
         assert answer.code == ResponseCode.SUCCESS
-        await until(lambda: broker.part(TransactionPart).transactions.committed["orders"] == 1)
+        await until(lambda: broker.part(Transactions).committed["orders"] == 1)
 
 
 async def half(peer: Peer, **properties: str) -> SendMessageResponseHeader:
@@ -166,7 +166,7 @@ async def test_open_transactions_survive_a_restart(tmp_path: Path) -> None:
         first, second = await half(peer), await half(peer)
         assert (await peer.call(RequestCode.END_TRANSACTION, ending(first, sysflag.ROLLBACK))).code == 0
     async with standalone(tmp_path) as (broker, peer):
-        assert broker.part(TransactionPart).transactions.open_by_topic() == {"orders": 1}
+        assert broker.part(Transactions).halves.counts() == {"orders": 1}
         for end in (ending(first, sysflag.COMMIT), ending(second, sysflag.COMMIT), ending(second, sysflag.COMMIT)):
             await peer.call(RequestCode.END_TRANSACTION, end)
         assert [message.queue_offset for message in await peer.messages("orders", queue=3)] == [0]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.broker.writers.part import WriterPart
+from pyromq.broker.writers.writers import Writers
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.handles.writer import PLACE_FIELD, WRITER_FIELD, Place
 from pyromq.protocol.headers.admin import DeleteTopicInBrokerHeader
@@ -36,7 +36,7 @@ async def test_what_is_sent_again_is_not_stored_again(tmp_path: Path) -> None:
         assert await write(peer, place._replace(sequence=3), "d") == 5
         assert await write(peer, place._replace(queue=2), "e") == 0, "another queue is numbered by itself"
         assert await bodies(peer) == "other a b c between d"
-        assert broker.part(WriterPart).writers.repeated == 5
+        assert broker.part(Writers).repeated == 5
 
 
 async def test_of_a_batch_that_is_stored_in_part_the_rest_is(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ async def test_of_a_batch_that_is_stored_in_part_the_rest_is(tmp_path: Path) -> 
         assert await write(peer, Place(run, 0, 0), "a", "b", "c", "d") == 3
         assert await write(peer, Place(run, 0, 0, 0, 3), "d", "e") == 5
         assert await bodies(peer) == "other a b c d e"
-        assert broker.part(WriterPart).writers.repeated == 3
+        assert broker.part(Writers).repeated == 3
 
 
 async def test_a_gap_is_refused(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_whoever_was_replaced_stores_nothing_more(tmp_path: Path) -> None:
         assert (await open_lane(peer, second)).origins[0] == 1
         await write(peer, Place(second, 0, 0), "c")
         assert await bodies(peer) == "other a b c"
-        assert broker.part(WriterPart).writers.fenced == 8
+        assert broker.part(Writers).fenced == 8
 
 
 async def test_a_writer_that_is_done_is_forgotten(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ async def test_a_writer_that_is_done_is_forgotten(tmp_path: Path) -> None:
         assert await close(first) == FENCED
         await write(peer, Place(run, 0, 0), "a")
         assert await close(run) == ResponseCode.SUCCESS
-        assert not len(broker.part(WriterPart).writers.table)
+        assert not len(broker.part(Writers).table)
         answer = await send(peer, Place(run, 0, 0, 0, 1), items(Place(run, 0, 0, 0, 1), ["late"]))
         assert answer.code == FENCED
         assert await close(None) == ResponseCode.SUCCESS, "the first answer may have been lost"
@@ -124,7 +124,7 @@ async def test_a_broker_that_starts_again_knows_its_writers(tmp_path: Path) -> N
                 assert (await send(peer, place, items(place, ["late"]))).code == FENCED
             assert await write(peer, Place(run, 0, 2, 0, 2), "c") == 3
             assert await bodies(peer) == "other a b c"
-            assert broker.part(WriterPart).writers.table.lanes == broker.part(WriterPart).writers.table.tails == 1
+            assert broker.part(Writers).table.lanes == broker.part(Writers).table.tails == 1
 
 
 async def test_a_topic_that_was_made_again_has_no_writers(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ async def test_numbers_that_make_no_sense(tmp_path: Path, numbers: dict[str, int
     async with standalone(tmp_path) as (broker, peer):
         await peer.stored(TOPIC, b"other")
         assert (await ask(peer, **numbers)).code == ResponseCode.INVALID_PARAMETER
-        assert not len(broker.part(WriterPart).writers.table)
+        assert not len(broker.part(Writers).table)
 
 
 @pytest.mark.parametrize(
@@ -220,7 +220,7 @@ async def test_names_that_make_no_sense(tmp_path: Path, name: str, code: Respons
         await peer.stored(TOPIC, b"other")
         answer = await peer.call(RequestCode.OPEN_WRITER, OpenWriterHeader(topic=TOPIC, writer=name))
         assert answer.code == code
-        assert not len(broker.part(WriterPart).writers.table)
+        assert not len(broker.part(Writers).table)
 
 
 async def test_nobody_sends_to_the_topic_of_the_broker(tmp_path: Path) -> None:

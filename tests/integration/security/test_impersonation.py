@@ -9,7 +9,7 @@ from pyromq.auth.rules import Action, Entry
 from pyromq.auth.users.access import Credentials
 from pyromq.broker.broker import Broker
 from pyromq.broker.cluster.heartbeats import Heartbeats
-from pyromq.broker.transaction.part import TransactionPart
+from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.bodies.clients import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.queues import LockBatchRequest, LockBatchResponse
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -162,9 +162,9 @@ async def test_a_check_goes_only_to_clients_that_may_send_to_the_topic(tmp_path:
     async with cast(tmp_path, alice=ON_ORDERS, bob=sharing) as (broker, alice, bob):
         assert await bob.beat("b", "tx") == OK
         await alice.half("orders", "tx")
-        (half,) = broker.part(TransactionPart).check_back._halves._open.values()
+        (half,) = broker.part(Transactions).halves._open.values()
         await until(lambda: half.checks >= 3)
-        assert (broker.part(TransactionPart).check_back.sent, bob.checks) == (0, [])
+        assert (broker.part(Transactions).check_back.sent, bob.checks) == (0, [])
 
 
 async def test_a_check_reaches_the_group_that_sent_the_half_message(tmp_path: Path) -> None:
@@ -182,9 +182,9 @@ async def test_nobody_ends_the_transaction_of_a_group_that_belongs_to_another(tm
         half = await alice.half("orders", "tx")
         for group in ("tx", "other"):
             assert (await bob.end(half, "orders", group)).code != OK
-        assert len(broker.part(TransactionPart).check_back._halves) == 1
+        assert len(broker.part(Transactions).halves) == 1
         assert (await alice.end(half, "orders", "tx")).code == OK
-        assert len(broker.part(TransactionPart).check_back._halves) == 0
+        assert len(broker.part(Transactions).halves) == 0
 
 
 async def test_a_client_id_belongs_to_the_user_who_has_it(tmp_path: Path) -> None:

@@ -4,14 +4,18 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from pyromq.broker.cluster.members import Members
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.delay.delayoffsets import DelayOffsets
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.part import Part
 from pyromq.broker.replication.follower import Follower
-from pyromq.broker.replication.succession.actingmaster import PATIENCE_MS, ActingMaster, Work
+from pyromq.broker.replication.link import MasterLink
+from pyromq.broker.replication.succession.actingmaster import PATIENCE_MS, ActingMaster
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.replication.waits import ReplicaWaits
 from pyromq.broker.tables.offsets import ConsumerOffsets
@@ -27,6 +31,22 @@ from pyromq.store.timer.checkpoint import TimerCheckpoint
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.cores import make_core
 from tests.unit.broker.waiting import Waiting
+
+
+class Noted(Part):
+    """Takes down what it is told."""
+
+    def __init__(self, slave: "Slave") -> None:
+        self._slave = slave
+
+    def role_changed(self) -> None:
+        self._slave.changes += 1
+
+    def lead(self) -> None:
+        self._slave.running.append("start")
+
+    def stand_back(self) -> None:
+        self._slave.running.append("stop")
 
 
 @dataclass
@@ -49,14 +69,22 @@ class Slave:
             enable_remote_escape=True,
         )
         self.config = config
-        self.members = Members(make_core(config, self.clock))
-        self.acting = ActingMaster(
-            config, self.members, self.clock, lambda: self.hears, lambda: self.knows, self._changed
-        )
-        self.acting.work.append(Work(lambda: self.running.append("start"), lambda: self.running.append("stop")))
+        self.core = make_core(config, self.clock)
+        self.role = self.core.role
+        self.members = Members(self.core)
+        escape = Escape(config, self.core.client, self.clock)
+        link, timer = cast("MasterLink", self), cast("TimerDelivery", self)
+        self.acting = ActingMaster(self.core, self.members, link, timer, escape, [Noted(self)])
 
-    def _changed(self) -> None:
-        self.changes += 1
+    @property
+    def connected(self) -> bool:
+        """Of the link, what is looked at."""
+        return self.hears
+
+    @property
+    def knows_its_place(self) -> bool:
+        """And of the timer."""
+        return self.knows
 
     def sees(self, *ids: int) -> None:
         self.members.addresses = {number: f"h:{number}" for number in ids}
@@ -66,10 +94,10 @@ class Slave:
 def test_the_smallest_id_acts(tmp_path: Path) -> None:
     slave = Slave(tmp_path)
     slave.acting.decide()
-    assert not slave.acting.active, "nothing is known yet"
+    assert not slave.role.acting, "nothing is known yet"
     for ids, acts in (((0, 1, 2), False), ((1, 2), False), ((2, 3), True), ((2,), True), ((0, 2), False)):
         slave.sees(*ids)
-        assert slave.acting.active is acts
+        assert slave.role.acting is acts
     assert slave.changes == 2
     assert slave.running == ["start", "stop"]
 
@@ -77,30 +105,30 @@ def test_the_smallest_id_acts(tmp_path: Path) -> None:
 def test_it_does_not_work_beside_a_master_that_it_hears(tmp_path: Path) -> None:
     slave = Slave(tmp_path, hears=True)
     slave.sees(2)
-    assert (slave.acting.active, slave.acting.working) == (True, False)
+    assert (slave.role.acting, slave.role.working) == (True, False)
     slave.hears = False
     slave.acting.decide()
-    assert slave.acting.working
+    assert slave.role.working
 
 
 def test_it_does_not_work_before_it_knows_how_far_its_master_was(tmp_path: Path) -> None:
     slave = Slave(tmp_path, knows=False)
     slave.sees(2)
-    assert (slave.acting.active, slave.acting.working) == (True, False)
+    assert (slave.role.acting, slave.role.working) == (True, False)
 
 
 def test_it_stands_back_for_a_master_that_announces_itself_but_not_for_ever(tmp_path: Path) -> None:
     slave = Slave(tmp_path)
     slave.sees(2)
-    slave.acting.stand_back()
-    assert (slave.acting.active, slave.acting.working) == (True, False)
+    slave.acting.make_way()
+    assert (slave.role.acting, slave.role.working) == (True, False)
     slave.clock.forward(PATIENCE_MS - 1)
     slave.acting.decide()
-    assert not slave.acting.working
+    assert not slave.role.working
     slave.clock.forward(1)
     slave.acting.decide()
-    assert slave.acting.working
-    slave.acting.stop()
+    assert slave.role.working
+    asyncio.run(slave.acting.stop())
     assert slave.running == ["start", "stop", "start", "stop"]
 
 
@@ -108,7 +136,7 @@ def test_without_a_way_out_it_only_serves_consumers(tmp_path: Path) -> None:
     slave = Slave(tmp_path)
     slave.config.enable_remote_escape = False
     slave.sees(2)
-    assert (slave.acting.active, slave.acting.working) == (True, False)
+    assert (slave.role.acting, slave.role.working) == (True, False)
 
 
 def test_a_returning_master_raises_offsets_but_not_beyond_its_log(tmp_path: Path) -> None:
@@ -252,11 +280,26 @@ def test_a_master_does_not_repeat_what_the_slave_delivered_and_skips_nothing_it_
     assert waiting.bodies() == [b"only the master", b"later"]
 
 
+@dataclass
+class Held:
+    """Keeps what was timed for a moment."""
+
+    since: int
+
+    def take(self, _message: PutMessage) -> PutResult:
+        return PutResult(PutStatus.PUT_OK, 0, 0)
+
+    def held_since(self) -> int:
+        return self.since
+
+
 def test_what_is_held_is_not_saved_as_delivered(waiting: Waiting, clock: FakeClock) -> None:
     begin = clock.now
     waiting.run(begin + 5_000)
     assert waiting.timer._safe_time() == waiting.timer.read_time
-    waiting.timer.holds = lambda: begin + 2_500
+    waiting.onward.keep("revive", Held(begin + 2_500))
+    assert waiting.timer._safe_time() == waiting.timer.read_time, "nothing is kept here on a master"
+    waiting.onward._escape, waiting.core.role.working = Escape(waiting.core.config, Client(), clock), True
     assert waiting.timer._safe_time() == begin + 2_000
 
 

@@ -2,18 +2,15 @@
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self, cast
 
-from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.cluster.clients import Client, Producers
+from pyromq.broker.cluster.heartbeats import Heartbeats
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
-from pyromq.broker.tables.offsets import ConsumerOffsets
-from pyromq.broker.tables.topics import Topics
-from pyromq.broker.transaction.checkback import CheckBack
-from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, OP, HalfMessages
+from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, OP
 from pyromq.broker.transaction.transactions import Transactions
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -29,6 +26,7 @@ from pyromq.store.config import FlushDiskType
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
 from tests.unit.broker.clock import FakeClock
+from tests.unit.broker.cores import make_core
 
 GROUP = "orders-service"
 
@@ -64,12 +62,12 @@ class Bench:
             max_index_num=1000,
             **settings,  # type: ignore[arg-type]  # options of these types
         )
-        self.producers = NotedProducers(self.clock, {GROUP})
-        self.offsets = ConsumerOffsets(path / "config" / "consumerOffset.json", self.clock)
-        self.topics = Topics(self.config, self.clock)
-        self.topics.load()
         self._stack = ExitStack()
         self.store = self._stack.enter_context(MessageStore(self.config.store_config(), clock=self.clock))
+        self.producers = NotedProducers(self.clock, {GROUP})
+        self.core = replace(make_core(self.config, self.clock, self.store), producers=self.producers)
+        self.offsets, self.topics = self.core.offsets, self.core.topics
+        self.topics.load()
         self.store.add_listener(lambda record: self.halves.arrived(record) if record.topic == HALF else None)
         self.restart()
 
@@ -83,10 +81,8 @@ class Bench:
 
     def restart(self) -> None:
         """Begin anew with what log and offsets say."""
-        stats, durability = BrokerStats(self.clock), Durability(self.store)
-        self.halves = HalfMessages(self.config, self.store, self.offsets, self.clock)
-        self.transactions = Transactions(self.config, self.store, self.halves, stats, durability, self.clock)
-        self.check_back = CheckBack(self.config, self.store, self.topics, self.producers, self.halves, self.clock)
+        self.transactions = Transactions(self.core, Heartbeats(self.core))
+        self.halves, self.check_back = self.transactions.halves, self.transactions.check_back
         self.halves.load()
 
     def prepare(

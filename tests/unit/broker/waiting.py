@@ -3,35 +3,49 @@
 import math
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+from pyromq.broker.admin.stats import BrokerStats
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.delayoffsets import DelayOffsets
 from pyromq.broker.delay.levels import DelayLevels
-from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.timer import TimerDelivery
-from pyromq.broker.delay.timercounts import TimerCounts
-from pyromq.broker.durability import Durability
-from pyromq.broker.tables.tail import LogPosition, Tail
+from pyromq.broker.replication.succession.onward import Onward
+from pyromq.broker.tables.tail import Tail
 from pyromq.protocol import names
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.messagestore import MessageStore
-from pyromq.store.timer.files import TimerFiles
 from tests.unit.broker.clock import FakeClock
+from tests.unit.broker.cores import make_core
 
 LEVELS = "1s 5s 10s"
+
+
+class NotedStats(BrokerStats):
+    """Remembers where messages were delivered."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.delivered: list[str] = []
+
+    def stored(self, topic: str, result: PutResult) -> None:
+        self.delivered.append(topic)
+        super().stored(topic, result)
 
 
 class Waiting:
     """Everything that postpones and delivers, without a loop: `run` does what is due until a time."""
 
-    def __init__(self, root: Path, clock: FakeClock, levels: str = LEVELS, **settings: int) -> None:
+    def __init__(self, root: Path, clock: FakeClock, levels: str = LEVELS, **settings: Any) -> None:
         self.root = root
         self.clock = clock
-        config = BrokerConfig(store_path_root_dir=root, message_delay_level=levels, **settings)  # type: ignore[arg-type]
+        config = BrokerConfig(
+            store_path_root_dir=root, message_delay_level=levels, mapped_file_size_timer_log=1 << 16, **settings
+        )
         self.store = MessageStore(
             StoreConfig(
                 store_path_root_dir=root,
@@ -45,26 +59,20 @@ class Waiting:
             disk_usage=lambda _: 0.1,
         )
         self.store.open()
-        self.delivered: list[str] = []
-        durability = Durability(self.store)
-        self.offsets = DelayOffsets(root / "config" / "delayOffset.json", clock)
-        self.offsets.load()
-        self.files = TimerFiles(root, precision=config.timer_precision_ms, log_file_size=1 << 16)
-        self.files.open(clock())
-        self.counts = TimerCounts(root / "config" / "timermetrics", clock)
-        self.counts.load()
-        self.timer = TimerDelivery(config, self.store, durability, self.files, self.counts, clock, self._note)
-        self.position = LogPosition(root / "config" / "logPosition.json")
+        stats = NotedStats(clock)
+        self.delivered = stats.delivered
+        self.core = core = replace(make_core(config, clock, self.store), stats=stats)
+        core.tables.load()
+        self.offsets, self.position = core.tables.delays, core.tables.log_position
         tail = self.tail = Tail.read(self.store, self.position, names.revive_topic("DefaultCluster"), follows=False)
-        self.timer.done = tail.timed
-        self.offsets.raise_to(
-            tail.delay_offsets(), lambda level: self.store.max_offset(names.SCHEDULE_TOPIC, level - 1)
-        )
-        self.store.add_hook(Postpone(config, clock, self.timer.waiting), MARKS)
-        self.delays = DelayLevels(self.store, durability, self.offsets, self.store.config.delays, clock, self._note)
+        self.onward = Onward(core)
+        self.timer = TimerDelivery(core, self.onward, tail)
+        self.timer.open()
+        self.files, self.counts = self.timer._files, self.timer.counts
+        self.delays = DelayLevels(core, self.onward, tail)
+        self.delays.resume()
+        self.delays.look_again()
         self.store.add_listener(lambda message: self.delays.arrived(message) if message.topic[0] == "S" else None)
-        for level in self.delays._levels.values():  # what `start` does, without a loop
-            self.delays._look(level)
 
     def put(self, body: bytes, *, topic: str = "orders", queue_id: int = 0, **properties: str) -> PutResult:
         """Store a message that must be taken."""
@@ -114,14 +122,11 @@ class Waiting:
 
     def restart(self) -> "Waiting":
         """The same after an orderly stop."""
-        self.delays.stop()
-        self.timer.stop()
-        self.close()
+        self.delays.stand_back()
+        self.timer.close()
+        self.store.close()
         return Waiting(self.root, self.clock)
 
     def close(self) -> None:
         self.files.close()
         self.store.close()
-
-    def _note(self, topic: str, _result: PutResult) -> None:
-        self.delivered.append(topic)

@@ -6,7 +6,7 @@ from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
 from pyromq.broker.part import Part
 from pyromq.broker.replication import proof
-from pyromq.broker.replication.slave import MasterLink
+from pyromq.broker.replication.link import MasterLink
 from pyromq.broker.replication.succession.actingmaster import ActingMaster
 from pyromq.protocol.bodies.replication import LogProof
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -50,7 +50,7 @@ class ReplicationAdmin(Part):
         told = request.header(ExchangeBrokerHaInfoHeader)
         if self._link is not None and told.master_ha_address:
             if self._acting is not None:
-                self._acting.stand_back()
+                self._acting.make_way()
             return request.reply()
         identity = self._core.identity
         return request.reply(

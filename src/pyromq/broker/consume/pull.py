@@ -16,7 +16,7 @@ from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.filter.filters import Filter
 from pyromq.broker.part import Every, Figure, Park, Part, gauge, limit
-from pyromq.broker.replication.slave import MasterLink
+from pyromq.broker.replication.link import MasterLink
 from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.positions import within
 from pyromq.protocol import names

@@ -10,22 +10,12 @@ from zlib import crc32
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property, append_properties, encode_properties
-from pyromq.protocol.records.record import RecordSummary, peek_record
+from pyromq.protocol.records.record import RecordSummary, pack_record, peek_record
 from pyromq.store.log.damage import Stretch
-from pyromq.store.log.put import PutMessage, PutStatus
+from pyromq.store.log.put import PutMessage
 from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
-
-HOPELESS = frozenset(
-    {
-        PutStatus.MESSAGE_ILLEGAL,
-        PutStatus.PROPERTIES_SIZE_EXCEEDED,
-        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
-        PutStatus.WHEEL_TIMER_NOT_ENABLE,
-    }
-)
-"""Refusals that the same message would meet again."""
 
 _OUT_OF_BOUNDS = names.FORBIDDEN_TOPICS | {names.TIMER_TOPIC}
 MAX_DIGITS = 18
@@ -116,6 +106,26 @@ def copy_of(
         summary.born_host,
         summary.store_host,
         summary.reconsume_times if reconsume_times is None else reconsume_times,
+    )
+
+
+def record_for(summary: RecordSummary, record: memoryview, topic: str, queue_id: int, properties: bytes) -> bytes:
+    """The stored record as a reader is to see it: under the topic and queue that it is for, with these properties."""
+    return pack_record(
+        topic.encode(),
+        record[summary.body_start : summary.body_end],
+        properties,
+        queue_id,
+        summary.queue_offset,
+        summary.physical_offset,
+        summary.store_timestamp,
+        summary.store_host,
+        summary.born_timestamp,
+        summary.born_host,
+        summary.sys_flag,
+        summary.flag,
+        summary.reconsume_times,
+        summary.prepared_transaction_offset,
     )
 
 

@@ -7,12 +7,14 @@ after a crash (see `tail`); only what is not in the log any more, after a power 
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 
-from pyromq.broker.delay.delayoffsets import DelayOffsets
-from pyromq.broker.delay.detour import HOPELESS, delivery_of, read_record, real_place
-from pyromq.broker.durability import Durability
+from pyromq.broker.core import Core
+from pyromq.broker.delay.detour import delivery_of, read_record, real_place
 from pyromq.broker.pace import Paced
+from pyromq.broker.part import Every, Part, Told
+from pyromq.broker.replication.succession.onward import Onward
+from pyromq.broker.tables.tail import Tail
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -21,9 +23,6 @@ from pyromq.protocol.records.queueentry import ENTRY
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.arrival import Arrival
-from pyromq.store.errors import StoreError
-from pyromq.store.log.put import PutMessage, PutResult
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -46,55 +45,66 @@ class _Level:
         self.step_end = 0
 
 
-class DelayLevels:
-    """`delivered(topic, result)` is told about each message put."""
+class DelayLevels(Part):
+    """Messages with a delay level; a slave leaves them to its master, unless it acts for it."""
 
-    def __init__(
-        self,
-        store: MessageStore,
-        durability: Durability,
-        offsets: DelayOffsets,
-        delays: Mapping[int, int],
-        clock: Callable[[], int],
-        delivered: Callable[[str, PutResult], None],
-        *,
-        put: Callable[[PutMessage], PutResult] | None = None,
-    ) -> None:
-        self._store = store
-        self._put = put
-        self._durability = durability
-        self._offsets = offsets
-        self._delays = delays
-        self._clock = clock
-        self._delivered = delivered
-        known = {*delays, *(queue_id + 1 for queue_id in store.queues.queue_ids(names.SCHEDULE_TOPIC))}
-        self._levels = {number: _Level(number, delays.get(number)) for number in sorted(known)}
+    def __init__(self, core: Core, onward: Onward, tail: Tail) -> None:
+        self._core = core
+        self._store = core.store
+        self._offsets = core.tables.delays
+        self._delays = core.store.config.delays
+        self._clock = core.clock
+        self._onward = onward
+        self._tail = tail
+        known = {*self._delays, *(queue_id + 1 for queue_id in self._store.queues.queue_ids(names.SCHEDULE_TOPIC))}
+        self._levels = {number: _Level(number, self._delays.get(number)) for number in sorted(known)}
         self._pace = Paced(self.step)
+        onward.when_woken(self.look_again)
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
         return {RequestCode.GET_ALL_DELAY_OFFSET: self._table}
 
-    def start(self) -> None:
+    def follows(self) -> Mapping[str, Told]:
+        """Messages that wait."""
+        return {} if self._core.is_slave else {names.SCHEDULE_TOPIC: self.arrived}
+
+    def every(self) -> Iterable[Every]:
+        """Save how far it is."""
+        if not self._core.is_slave:
+            yield Every(self._core.config.flush_delay_offset_interval / 1000, self.save)
+
+    async def start(self) -> None:
+        """Deliver from where the log says."""
+        if not self._core.is_slave:
+            self.resume()
+            self.lead()
+
+    async def stop(self) -> None:
+        """Deliver no more, and save how far it got. Raises OSError."""
+        if not self._core.is_slave:
+            self.stand_back()
+
+    def resume(self) -> None:
+        """Pass over what was delivered after the offsets were saved."""
+        end = self._store.max_offset
+        self._offsets.raise_to(self._tail.delay_offsets(), lambda level: end(names.SCHEDULE_TOPIC, level - 1))
+
+    def lead(self) -> None:
         """Deliver from now on."""
-        for level in self._levels.values():
-            self._look(level)
+        self.look_again()
         self._pace.start()
 
-    def stop(self) -> None:
+    def stand_back(self) -> None:
         """Deliver no more, and save how far it got. Raises OSError."""
         self._pace.stop()
-        try:
-            self._store.flush()
-        except StoreError as error:
-            log.warning("what was delivered since the last save will be delivered again: %s", error)
-            return
-        self._offsets.persist(self._offsets.table())
+        if self._onward.flush():
+            self._offsets.persist(self._offsets.table())
 
     async def save(self) -> None:
         """Save how far it got, once all of that is on disk: a saved offset must not outlive what it speaks of."""
         table = self._offsets.table()
-        if await self._durability.reached(self._store.max_physical_offset):
+        if await self._core.durability.reached(self._store.max_physical_offset):
             await asyncio.to_thread(self._offsets.persist, table)
 
     def arrived(self, message: Arrival) -> None:
@@ -107,13 +117,13 @@ class DelayLevels:
             self._look(level)
             self._pace.wake()
 
-    def retry(self) -> None:
+    def look_again(self) -> None:
         """What was refused may be taken now: look at every head again."""
         for level in self._levels.values():
             self._look(level)
         self._pace.wake()
 
-    def runtime(self) -> dict[str, object]:
+    def runtime(self) -> Mapping[str, object]:
         """For the runtime information: where each level stands, and how far its queue goes."""
         return {
             f"scheduleMessageOffset_{number}": f"{offset},{self._store.max_offset(names.SCHEDULE_TOPIC, number - 1)}"
@@ -198,14 +208,8 @@ class DelayLevels:
             return True
         # The stored text keeps DELAY, as Apache's does; without it in the map the message does not wait again.
         properties.pop(Property.DELAY, None)
-        result = (self._put or self._store.put)(delivery_of(summary, record, place, summary.properties, properties))
-        if result.stored:
-            self._delivered(place[0], result)
-            return True
-        if result.status in HOPELESS:
-            log.error("message %d of delay level %d is dropped: %s", offset, level.number, result.reason)
-            return True
-        return False
+        delivery = delivery_of(summary, record, place, summary.properties, properties)
+        return self._onward.deliver(delivery, "message %d of delay level %d", offset, level.number)
 
     def _table(self, request: Command, _connection: Connection) -> Command:
         return request.reply(body=self._offsets.table().encode())

@@ -5,13 +5,10 @@ The recall is a timed message itself, for the same slot of time; there it stops 
 
 import asyncio
 import logging
-from collections.abc import Callable
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
 from pyromq.broker.part import Part
-from pyromq.broker.tables.topics import Topics
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.handles.recall import RecallHandle, decode_recall_handle
@@ -21,9 +18,7 @@ from pyromq.protocol.records.host import pack_host
 from pyromq.protocol.routes import is_writable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
-from pyromq.store.config import BrokerRole
-from pyromq.store.log.put import PutMessage, PutResult
-from pyromq.store.messagestore import MessageStore
+from pyromq.store.log.put import PutMessage
 
 log = logging.getLogger(__name__)
 
@@ -32,23 +27,12 @@ BODY = b"0"
 
 
 class Recalls(Part):
-    """`stored(topic, result)` is told about each recall."""
+    """Takes recalls."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        store: MessageStore,
-        durability: Durability,
-        clock: Callable[[], int],
-        stored: Callable[[str, PutResult], None],
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._store = store
-        self._durability = durability
-        self._clock = clock
-        self._stored = stored
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._config = core.config
+        self._clock = core.clock
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -57,15 +41,15 @@ class Recalls(Part):
     def _recall(self, request: Command, connection: Connection) -> asyncio.Future[Answer]:
         header, now = request.header(RecallMessageHeader), self._clock()
         self._check_allowed(now)
-        if header.topic not in self._topics:
+        if header.topic not in self._core.topics:
             raise Refused(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{header.topic}] not exist")
         handle = decode_recall_handle(header.recall_handle)
         self._check_handle(header.topic, handle, now)
         message = self._message(header, handle, connection, now)
-        result = self._store.put(message)
+        result = self._core.store.put(message)
         if not result.stored:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"recall failed, {result.status.name}: {result.reason}")
-        self._stored(message.topic, result)
+        self._core.stats.stored(message.topic, result)
         answer = RecallMessageResponseHeader(msg_id=handle.unique_id, msg_region=self._config.region_id)
         later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
 
@@ -73,7 +57,7 @@ class Recalls(Part):
             if not later.done():
                 later.set_result(request.reply(ResponseCode.SUCCESS, answer))
 
-        self._durability.wait(result, safe)
+        self._core.durability.wait(result, safe)
         return later
 
     def _check_allowed(self, now: int) -> None:
@@ -82,7 +66,7 @@ class Recalls(Part):
             raise Refused(
                 ResponseCode.NO_PERMISSION, "recall failed, operation is forbidden: it needs recallMessageEnable=true"
             )
-        if config.broker_role is BrokerRole.SLAVE:
+        if self._core.is_slave:
             raise Refused(ResponseCode.SLAVE_NOT_AVAILABLE, "recall failed, this is a slave: ask its master")
         forbidden = not is_writable(config.broker_permission)
         if now < config.start_accept_send_request_time_stamp or (

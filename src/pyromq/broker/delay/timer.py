@@ -11,31 +11,31 @@ is lost.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import HOPELESS
+from pyromq.broker.core import Core
 from pyromq.broker.delay.dueslot import DueSlot
+from pyromq.broker.delay.postpone import MARKS, Postpone
 from pyromq.broker.delay.timedmessage import TimedMessage
 from pyromq.broker.delay.timercounts import Rate, TimerCounts
 from pyromq.broker.delay.timerqueue import TimerQueue
-from pyromq.broker.durability import Durability
 from pyromq.broker.pace import Paced
+from pyromq.broker.part import Every, Part, Told
+from pyromq.broker.replication.slaves import Slaves
+from pyromq.broker.replication.succession.onward import Onward
+from pyromq.broker.tables.tail import Tail
 from pyromq.protocol import names
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import Command
-from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.arrival import Arrival
-from pyromq.store.errors import StoreError
-from pyromq.store.log.put import PutMessage, PutResult
-from pyromq.store.messagestore import MessageStore
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 from pyromq.store.timer.files import REACH, TimerFiles
 from pyromq.store.timer.log import ROLL, TimerUnit
 
 log = logging.getLogger(__name__)
 
+SAMPLE_INTERVAL = 10.0
+CLEAN_INTERVAL = 30.0
+COUNT_INTERVAL = 180.0
 SKIP_BATCH = 2_000
 """Empty slots that a step passes at most."""
 IDLE_SAVE_MS = 30_000
@@ -43,31 +43,27 @@ NEVER_ENTERED = 2**63 - 1
 """Stands for the time of entering in a message that was due before it could be."""
 
 
-class TimerDelivery:
-    """`delivered(topic, result)` is told about each message put."""
+class TimerDelivery(Part):
+    """Messages with a time of their own; and the hook that has the store set aside these and those with a level.
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        durability: Durability,
-        files: TimerFiles,
-        counts: TimerCounts,
-        clock: Callable[[], int],
-        delivered: Callable[[str, PutResult], None],
-        *,
-        put: Callable[[PutMessage], PutResult] | None = None,
-        follows: bool = False,
-    ) -> None:
-        self._store = store
-        self._put_message = put
-        self._follows = follows
-        self._durability = durability
-        self._files = files
-        self.counts = counts
+    With `slaves`, what the one delivered that acted for this master is not delivered again.
+    """
+
+    def __init__(self, core: Core, onward: Onward, tail: Tail, slaves: Slaves | None = None) -> None:
+        config, clock = core.config, core.clock
+        self._core = core
+        self._store = core.store
         self._clock = clock
-        self._delivered = delivered
-        self._precision = files.precision
+        self._onward = onward
+        self._slaves = slaves
+        self._runs = config.timer_wheel_enable
+        self._follows = core.is_slave
+        self._precision = config.timer_precision_ms
+        self._files = TimerFiles(
+            config.store_path_root_dir, precision=self._precision, log_file_size=config.mapped_file_size_timer_log
+        )
+        self._opened = False
+        self.counts = TimerCounts(config.config_dir / "timermetrics", clock)
         self._slot: DueSlot | None = None
         self._barrier: int | None = None
         self._enter_next = False
@@ -75,43 +71,79 @@ class TimerDelivery:
         self._saving = asyncio.Lock()
         self._entered = Rate(clock)
         self._left = Rate(clock)
-        self.queue = TimerQueue(store, files, counts, self._entered, config.timer_roll_window_slot, self._late)
+        self.queue = TimerQueue(
+            self._store, self._files, self.counts, self._entered, config.timer_roll_window_slot, self._late
+        )
         self._pace = Paced(self.step)
-        check = files.checkpoint
-        self.read_time = check.read_time
-        self._master_offset = self.queue.offset
-        self.knows_its_place = check.counter > 0
+        self.read_time = 0
+        self._master_offset = 0
+        self.knows_its_place = False
         """On a slave: whether it ever learned how far its master was."""
         self._elsewhere = TimerCheckpoint()
         self._elsewhere_end = 0
-        self.done: set[int] = set()
-        """Physical offsets of messages that were delivered after the last save; see `tail`."""
+        self._done = tail.timed
+        """Physical offsets of messages that were delivered after the last save."""
         self._began = clock(), self.queue.end
-        self.holds: Callable[[], int | None] = lambda: None
-        """The time of the oldest message that was handed over and is not safe yet; it is not saved as delivered."""
+        if self._runs:
+            onward.when_woken(self._pace.wake)
 
-    def handlers(self) -> dict[int, Handler]:
+    def handlers(self) -> Mapping[int, Handler]:
         """The request codes served here."""
         return {
             RequestCode.GET_TIMER_CHECK_POINT: lambda request, _: request.reply(body=self._files.checkpoint.encode()),
-            RequestCode.GET_TIMER_METRICS: self._metrics,
+            RequestCode.GET_TIMER_METRICS: lambda request, _: request.reply(body=self.counts.table().encode()),
         }
 
-    def start(self) -> None:
-        """Deliver from now on."""
-        self._pace.start()
+    def follows(self) -> Mapping[str, Told]:
+        """Messages that wait."""
+        return {names.TIMER_TOPIC: lambda _message: self._pace.wake()} if self._runs else {}
 
-    def stop(self) -> None:
+    def every(self) -> Iterable[Every]:
+        """Save, measure, clean."""
+        if self._runs:
+            topics = self._core.topics
+            yield Every(self._core.config.timer_flush_interval_ms / 1000, self.save)
+            yield Every(SAMPLE_INTERVAL, self._sample)
+            yield Every(CLEAN_INTERVAL, self._clean)
+            yield Every(COUNT_INTERVAL, lambda: self.counts.forget_unknown(topics.__contains__))
+
+    def open(self) -> None:
+        """Load and recover the files. Raises StoreFormatError or OSError."""
+        files, store = self._files, self._store
+        queue_end = store.max_offset(names.TIMER_TOPIC, 0, committed=False)
+        files.open(self._clock(), log_end=store.max_physical_offset, queue_end=queue_end)
+        self._opened = True
+        self._core.positions.note("timer", files.set_back)
+        self.counts.load()
+        check = files.checkpoint
+        self.read_time = check.read_time
+        self.queue.offset = self._master_offset = min(check.queue_offset, check.master_queue_offset)
+        self.knows_its_place = check.counter > 0
+        self._store.add_hook(Postpone(self._core.config, self._clock, self.waiting), MARKS)
+
+    async def start(self) -> None:
+        """Deliver from now on."""
+        self.open()
+        if self._slaves is not None and self._slaves.taken_over is not None:
+            self.take_over(self._slaves.taken_over)
+        if self._runs:
+            self._pace.start()
+
+    async def stop(self) -> None:
         """Deliver no more, and save how far it got. Raises OSError or DiskFullError."""
         self._pace.stop()
+        if self._opened:
+            self.close()
+
+    def close(self) -> None:
+        """Save how far it got, and close the files. Raises OSError or DiskFullError."""
         try:
-            self._store.flush()
-        except StoreError as error:
-            log.warning("what was delivered since the last save will be delivered again: %s", error)
-            return
-        self._files.prepare_save(self._safe_time(), self.queue.offset, self._clock())()
-        if self.counts.changed:
-            self.counts.persist(self.counts.table())
+            if self._runs and self._onward.flush():
+                self._files.prepare_save(self._safe_time(), self.queue.offset, self._clock())()
+                if self.counts.changed:
+                    self.counts.persist(self.counts.table())
+        finally:
+            self._files.close()
 
     async def save(self) -> None:
         """Save how far it got, once what was delivered is on disk. Without any change, only now and then.
@@ -129,13 +161,13 @@ class TimerDelivery:
         self._saved_at = now
         end, table = self._store.max_physical_offset, self.counts.table() if self.counts.changed else None
         work = files.prepare_save(self._safe_time(), self.queue.offset, now)
-        if await self._durability.reached(end):
+        if await self._core.durability.reached(end):
             await asyncio.to_thread(work)
             if table is not None:
                 await asyncio.to_thread(self.counts.persist, table)
 
     def _safe_time(self) -> int:
-        held = self.holds()
+        held = self._onward.held_since()
         return self.read_time if held is None else min(self.read_time, held - held % self._precision)
 
     def follow(self, master: TimerCheckpoint | None = None) -> None:
@@ -148,8 +180,14 @@ class TimerDelivery:
 
     def lead(self) -> None:
         """Drain from now on."""
-        self._follows = False
-        self._pace.wake()
+        if self._runs:
+            self._follows = False
+            self._pace.wake()
+
+    def stand_back(self) -> None:
+        """Leave the draining to a master again."""
+        if self._runs:
+            self.follow()
 
     def take_over(self, other: TimerCheckpoint) -> None:
         """Another broker delivered from a copy of this log while this one was away: what it did is not done again.
@@ -163,11 +201,11 @@ class TimerDelivery:
 
     def _is_done(self, slot: int, physical_offset: int) -> bool:
         """Whether a message was delivered before: here since the last save, or by another broker."""
-        if physical_offset in self.done:
+        if physical_offset in self._done:
             return True
         return slot < self._elsewhere.read_time and physical_offset < self._elsewhere_end
 
-    def clean(self) -> None:
+    def _clean(self) -> None:
         """Drop timer log files whose messages the store no longer has."""
         self._files.log.delete_before(self._store.min_physical_offset)
 
@@ -176,24 +214,18 @@ class TimerDelivery:
         """Whether all that was delivered before the start has been passed, so that a save knows of it."""
         time, offset = self._began
         if self.read_time > time - self._precision and self.queue.offset >= offset:
-            self.done.clear()
-        return not self.done
-
-    def arrived(self, _message: Arrival) -> None:
-        """A timed message was stored."""
-        self._pace.wake()
-
-    def retry(self) -> None:
-        """What was refused may be taken now."""
-        self._pace.wake()
+            self._done.clear()
+        return not self._done
 
     def waiting(self, time: int) -> int:
         """How many messages are timed for a slot."""
         slot = self._files.wheel.get(time)
         return slot.waiting if slot is not None else 0
 
-    def runtime(self) -> dict[str, object]:
+    def runtime(self) -> Mapping[str, object]:
         """For the runtime information."""
+        if not self._runs:
+            return {}
         return {
             "timerReadBehind": max(0, self._clock() - self.read_time - self._precision) // 1000,
             "timerOffsetBehind": self.queue.behind,
@@ -202,7 +234,7 @@ class TimerDelivery:
             "timerDequeueTps": self._left.per_second,
         }
 
-    def sample(self) -> None:
+    def _sample(self) -> None:
         """Take the rates since the last call."""
         self._entered.sample()
         self._left.sample()
@@ -278,16 +310,7 @@ class TimerDelivery:
         if delivery is None:
             log.error("the message at %d does not say where it belongs: dropped", offset)
             return True
-        topic = delivery.topic
-        result = (self._put_message or self._store.put)(delivery)
-        if result.stored:
-            self._left.total += 1
-            self._delivered(topic, result)
-            return True
-        if result.status in HOPELESS:
-            log.error("the timed message at %d is dropped: %s", offset, result.reason)
-            return True
-        return False
-
-    def _metrics(self, request: Command, _connection: Connection) -> Command:
-        return request.reply(body=self.counts.table().encode())
+        if not self._onward.deliver(delivery, "the timed message at %d", offset):
+            return False
+        self._left.total += 1
+        return True

@@ -43,7 +43,7 @@ class TimerQueue:
         self._rate = rate
         self._window = window
         self._late = late
-        self.offset = min(files.checkpoint.queue_offset, files.checkpoint.master_queue_offset)
+        self.offset = 0
         """Of the first message that is not on the wheel."""
 
     @property

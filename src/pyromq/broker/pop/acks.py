@@ -6,23 +6,21 @@ with has no effect: the message is a retry by then.
 
 import asyncio
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from pyromq.broker.admin.stats import BrokerStats, Stat
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
+from pyromq.broker.admin.stats import Stat
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.pop.batches import AckOutcome, OrderedBatches
+from pyromq.broker.pop.batches import AckOutcome
 from pyromq.broker.pop.buffer import PopBuffer
 from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.revivelog import MAX_MESSAGES, PopCheckpoint, ReviveLog
+from pyromq.broker.pop.records import MAX_MESSAGES, PopCheckpoint
+from pyromq.broker.pop.revivelog import ReviveLog
 from pyromq.broker.refusals import answer
 from pyromq.broker.send.sender import refusal
-from pyromq.broker.tables.offsets import ConsumerOffsets
-from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -38,9 +36,7 @@ from pyromq.protocol.headers.pop import (
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.remoting.handler import Deferred, Grouped
-from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutResult, PutStatus
-from pyromq.store.messagestore import MessageStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,33 +55,19 @@ class _Place:
 class Acks:
     """Takes acknowledgements."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        store: MessageStore,
-        durability: Durability,
-        offsets: ConsumerOffsets,
-        log: ReviveLog,
-        buffer: PopBuffer,
-        batches: OrderedBatches,
-        park: PopPark,
-        stats: BrokerStats,
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._store = store
-        self._durability = durability
-        self._offsets = offsets
+    def __init__(self, core: Core, log: ReviveLog, buffer: PopBuffer, park: PopPark) -> None:
+        self._core = core
+        self._config = core.config
+        self._topics = core.topics
+        self._store = core.store
+        self._durability = core.durability
+        self._offsets = core.offsets
+        self._batches = core.tables.batches
+        self._stats = core.stats
+        self._clock = core.clock
         self._log = log
         self._buffer = buffer
-        self._batches = batches
         self._park = park
-        self._stats = stats
-        self._clock = clock
-        self.stands_in: Callable[[], bool] = lambda: False
-        """On a slave: whether it takes acknowledgements in the place of its master."""
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -234,7 +216,7 @@ class Acks:
     def _change(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ChangeMessageInvisibletimeHeader)
         place = self._place(header)
-        if self._config.broker_role is BrokerRole.SLAVE:
+        if self._core.is_slave:
             raise Refused(ResponseCode.SYSTEM_ERROR, "a slave that acts for its master gives out nothing again")
         self._check_kept(place, header.offset, self._store.max_offset(place.topic, place.queue_id) - 1)
         if place.handle.ordered:
@@ -298,11 +280,11 @@ class Acks:
         return _Place(header.topic, header.consumer_group, msgspec.structs.replace(handle, queue_id=header.queue_id))
 
     def _check_role(self) -> None:
-        if self._config.broker_role is BrokerRole.SLAVE and not self.stands_in():
+        if self._core.is_slave and not self._core.role.working:
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
 
     def _check_order(self, handle: PopHandle) -> None:
-        if handle.ordered and self._config.broker_role is BrokerRole.SLAVE:
+        if handle.ordered and self._core.is_slave:
             raise Refused(ResponseCode.SYSTEM_ERROR, "a slave knows nothing of ordered pops: try again with its master")
 
     def _check_revive_queue(self, handle: PopHandle) -> None:

@@ -9,11 +9,11 @@ With `enablePopBufferMerge` a checkpoint is not stored at once; most are acknowl
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Callable
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.pop.revivelog import PopCheckpoint, PopCheckpointKey, ReviveLog
-from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.core import Core
+from pyromq.broker.pace import Paced
+from pyromq.broker.pop.records import PopCheckpoint, PopCheckpointKey
+from pyromq.broker.pop.revivelog import ReviveLog
 
 QueueKey = tuple[str, str, int]
 """Topic, group, queue."""
@@ -50,31 +50,31 @@ class _Pending:
 
 
 class PopBuffer:
-    """`flushed` tells how far the log is on disk. `step` does what is due; see `pace.Step`."""
+    """`step` does what is due; see `pace.Step`."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        log: ReviveLog,
-        offsets: ConsumerOffsets,
-        flushed: Callable[[], int],
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
+    def __init__(self, core: Core, log: ReviveLog) -> None:
+        self._config = core.config
+        self._store = core.store
+        self._offsets = core.offsets
+        self._clock = core.clock
         self._log = log
-        self._offsets = offsets
-        self._flushed = flushed
-        self._clock = clock
+        self._pace = Paced(self.step)
         self._queues: dict[QueueKey, deque[_Pending]] = {}
         self._by_key: dict[PopCheckpointKey, _Pending] = {}
         self._to_store: list[tuple[int, int, _Pending]] = []
         self._to_flush: deque[_Pending] = deque()
         self._numbers = itertools.count()
-        self.wake: Callable[[], None] = lambda: None
-        """Told that `step` may have work."""
 
     def __len__(self) -> int:
         return len(self._by_key)
+
+    def start(self) -> None:
+        """Do by itself what is due."""
+        self._pace.start()
+
+    def stop(self) -> None:
+        """Do nothing more by itself."""
+        self._pace.stop()
 
     def next_offset(self, key: QueueKey) -> int | None:
         """Behind the newest checkpoint of a queue; None when none is pending."""
@@ -95,10 +95,10 @@ class PopBuffer:
         self._queues.setdefault(key, deque()).append(pending)
         stays = self._stays_until(checkpoint)
         if stays is None:
-            self._store(pending)
+            self._keep(pending)
         else:
-            self._store_later(pending, stays)
-        self.wake()
+            self._keep_later(pending, stays)
+        self._pace.wake()
         return True
 
     def skip(self, key: QueueKey, next_offset: int) -> None:
@@ -141,8 +141,8 @@ class PopBuffer:
         while self._to_store and self._to_store[0][0] <= now:
             _, _, pending = heapq.heappop(self._to_store)
             if self._wants_storing(pending):
-                self._store(pending)
-        flushed = self._flushed()
+                self._keep(pending)
+        flushed = self._store.progress.flushed
         while self._to_flush and self._to_flush[0].end <= flushed:
             self._settle(self._to_flush.popleft().key)
         if self._to_flush:
@@ -154,7 +154,7 @@ class PopBuffer:
         kept, self._to_store = self._to_store, []
         for _, _, pending in sorted(kept):
             if self._wants_storing(pending):
-                self._store(pending)
+                self._keep(pending)
 
     def _stays_until(self, checkpoint: PopCheckpoint) -> int | None:
         """When a checkpoint is stored at the latest; None for at once."""
@@ -164,11 +164,11 @@ class PopBuffer:
         until = min(now + config.pop_ck_stay_buffer_time, checkpoint.due - config.pop_ck_stay_buffer_time_out)
         return until if until > now else None
 
-    def _store(self, pending: _Pending) -> None:
+    def _keep(self, pending: _Pending) -> None:
         if self._write(pending):
             self._to_flush.append(pending)
         else:
-            self._store_later(pending, self._clock() + TRY_AGAIN_MS)
+            self._keep_later(pending, self._clock() + TRY_AGAIN_MS)
 
     def _write(self, pending: _Pending) -> bool:
         checkpoint = pending.checkpoint
@@ -181,7 +181,7 @@ class PopBuffer:
             pending.end = result.end
         return result.stored
 
-    def _store_later(self, pending: _Pending, when: int) -> None:
+    def _keep_later(self, pending: _Pending, when: int) -> None:
         heapq.heappush(self._to_store, (when, next(self._numbers), pending))
 
     def _wants_storing(self, pending: _Pending) -> bool:
@@ -194,7 +194,7 @@ class PopBuffer:
         queue = self._queues.get(key)
         if queue is None:
             return
-        flushed, reached = self._flushed(), -1
+        flushed, reached = self._store.progress.flushed, -1
         while queue and queue[0].certain(flushed):
             pending = queue.popleft()
             reached = pending.next_offset

@@ -5,17 +5,14 @@ allows. Apache's broker leaves the second to whoever pops; here it is the broker
 """
 
 import logging
-from collections.abc import Callable
 
-from pyromq.broker.admin.stats import BrokerStats, Stat
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import HOPELESS, copy_of
+from pyromq.broker.admin.stats import Stat
+from pyromq.broker.core import Core
+from pyromq.broker.delay.detour import copy_of
 from pyromq.broker.errors import Refused
-from pyromq.broker.pop.revivelog import PopCheckpoint
-from pyromq.broker.tables.groups import Groups
-from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.pop.records import PopCheckpoint
+from pyromq.broker.replication.succession.onward import HOPELESS, Onward
 from pyromq.broker.tables.savedtable import Unsaved
-from pyromq.broker.tables.topics import Topics
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
@@ -23,7 +20,6 @@ from pyromq.protocol.properties import Property, decode_properties, encode_prope
 from pyromq.protocol.records.host import pack_host
 from pyromq.protocol.records.record import RecordSummary, peek_record
 from pyromq.store.log.put import PutMessage, PutResult
-from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.read import GetStatus
 
 log = logging.getLogger(__name__)
@@ -44,28 +40,16 @@ class TopicUnsavedError(StoreBusyError):
 
 
 class Comeback:
-    """`delivered(topic, result)` is told about each message put."""
+    """Brings messages back, through `onward`."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        groups: Groups,
-        offsets: ConsumerOffsets,
-        store: MessageStore,
-        stats: BrokerStats,
-        delivered: Callable[[str, PutResult], None],
-        *,
-        put: Callable[[PutMessage], PutResult] | None = None,
-    ) -> None:
-        self._put = put
-        self._config = config
-        self._topics = topics
-        self._groups = groups
-        self._offsets = offsets
-        self._store = store
-        self._stats = stats
-        self._delivered = delivered
+    def __init__(self, core: Core, onward: Onward) -> None:
+        self._config = core.config
+        self._topics = core.topics
+        self._groups = core.groups
+        self._offsets = core.offsets
+        self._store = core.store
+        self._stats = core.stats
+        self._onward = onward
 
     def wanted(self, checkpoint: PopCheckpoint) -> bool:
         """Whether topic and group are still there."""
@@ -87,7 +71,7 @@ class Comeback:
             raise CannotReturnError(str(error)) from error
         except Unsaved as error:
             raise TopicUnsavedError(f"its retry topic is not there yet: {error}") from error
-        put = (self._put or self._store.put)(message)
+        put = self._onward.put(message)
         if put.stored:
             self._count(checkpoint, message, put)
             return put.end
@@ -140,7 +124,7 @@ class Comeback:
         return checkpoint.topic
 
     def _count(self, checkpoint: PopCheckpoint, message: PutMessage, put: PutResult) -> None:
-        self._delivered(message.topic, put)
+        self._stats.stored(message.topic, put)
         if names.is_dlq_topic(message.topic):
             origin = self._origin(checkpoint)
             self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{checkpoint.group}")

@@ -10,6 +10,7 @@ import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 
+from pyromq.broker.pace import Paced
 from pyromq.broker.tables.shares import left
 from pyromq.protocol import names
 from pyromq.store.arrival import Arrival
@@ -66,11 +67,24 @@ class PopPark:
         self._next_step: int | None = None
         self.refused = 0
         """How often a bound was met."""
-        self.wake: Callable[[], None] = lambda: None
-        """Told that `step` may have work earlier than it last said."""
+        self._pace = Paced(self.step)
+        self.stopped = False
+        """Whether nothing is to be held any more."""
 
     def __len__(self) -> int:
         return self._count
+
+    def start(self) -> None:
+        """Resume what is due, from now on."""
+        self._pace.start()
+
+    def stop(self) -> None:
+        """Run every request again; nothing is held any more."""
+        self._pace.stop()
+        self.stopped = True
+        for key, waiting in list(self._waiting.items()):
+            for ticket in list(waiting):
+                self._resume(key, ticket)
 
     def held(self, key: WaitKey) -> int:
         """How many requests wait for exactly this."""
@@ -104,27 +118,21 @@ class PopPark:
         self._count += 1
         self._parties[pop.party] += 1
         if self._next_step is None or pop.due < self._next_step:
-            self.wake()
+            self._pace.wake()
 
     def heard(self, message: Arrival) -> None:
         """The store has a new message for its readers."""
-        self.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
-
-    def arrived(
-        self, topic: str, queue_id: int, queue_offset: int, tags_code: int, properties: Mapping[str, str]
-    ) -> None:
-        """A message became visible."""
-        keys = self.topics.get(topic)
+        keys = self.topics.get(message.topic)
         if keys is None:
             return
-        forced = (queue_offset + 1) % self._force_every == 0
+        forced = (message.queue_offset + 1) % self._force_every == 0
         for key, retry in keys.items():
-            if not retry and key[2] not in (ALL_QUEUES, queue_id):
+            if not retry and key[2] not in (ALL_QUEUES, message.queue_id):
                 continue
-            if retry or forced or self._wanted(key, tags_code, properties):
+            if retry or forced or self._wanted(key, message.tags_code, message.properties):
                 self._woken[key] = None
         if self._woken:
-            self.wake()
+            self._pace.wake()
 
     def notify(self, topic: str, group: str, queue_id: int) -> None:
         """There is something for a group in a queue, whatever it is."""
@@ -132,7 +140,7 @@ class PopPark:
             if key in self._waiting:
                 self._woken[key] = None
         if self._woken:
-            self.wake()
+            self._pace.wake()
 
     def step(self) -> float | None:
         """Resume what was woken or is due; see `pace.Step`."""
@@ -153,12 +161,6 @@ class PopPark:
             return None
         self._next_step = self._by_due[0][0]
         return max(self._next_step - now, 0) / 1000
-
-    def resume_all(self) -> None:
-        """Run every request again, for a stop; whoever resumes must not hold it again."""
-        for key, waiting in list(self._waiting.items()):
-            for ticket in list(waiting):
-                self._resume(key, ticket)
 
     def _wanted(self, key: WaitKey, tags_code: int, properties: Mapping[str, str]) -> bool:
         """Whether one of those waiting longest wants the message; that one is then the next to be resumed."""

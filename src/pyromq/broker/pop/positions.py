@@ -5,10 +5,10 @@ popped before no longer counts. Ordered pops have no checkpoints; for them the l
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 
 from pyromq.broker.delay.detour import read_record
-from pyromq.broker.pop.revivelog import CHECKPOINT, POSITION, PopCheckpoint, PopPosition, ReviveLog
+from pyromq.broker.pop.records import CHECKPOINT, POSITION, PopCheckpoint, PopPosition
 from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.protocol import names
 from pyromq.protocol.bodies.offsets import ConsumerOffsetTable
@@ -65,10 +65,14 @@ class PoppedPositions:
         queues = self._reached.setdefault((topic, group), {})
         queues[queue_id] = max(queues.get(queue_id, 0), offset)
 
-    def take_up(self, offsets: ConsumerOffsets, revive_log: ReviveLog, wanted: Callable[[str, str], bool]) -> None:
-        """Raise the offsets of wanted topics and groups to what was learned, as far as the queues go."""
+    def take_up(
+        self, offsets: ConsumerOffsets, wanted: Callable[[str, str], bool]
+    ) -> Mapping[tuple[str, str], Iterable[int]]:
+        """Raise the offsets of wanted topics and groups to what was learned, as far as the queues go.
+
+        Returns which queues of a topic and a group that were.
+        """
         known = {key: queues for key, queues in self._reached.items() if queues and wanted(*key)}
         table = {f"{topic}@{group}": queues for (topic, group), queues in known.items()}
         offsets.raise_to(ConsumerOffsetTable(offset_table=table), self._store.max_offset)
-        for (topic, group), queues in known.items():
-            revive_log.noted(topic, group, *queues)
+        return known

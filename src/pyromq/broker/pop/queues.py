@@ -3,20 +3,23 @@
 Everything here happens in one call of one thread, so two pops never see the same position.
 """
 
+import itertools
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.delay.detour import record_for
 from pyromq.broker.filter.filters import Filter
-from pyromq.broker.pop.batches import OrderedBatches
 from pyromq.broker.pop.buffer import PopBuffer
-from pyromq.broker.pop.revivelog import PopCheckpoint
-from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.pop.records import PopCheckpoint
+from pyromq.broker.tables.topics import Topics
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.handles.pop import PopHandle, QueueKey, encode_order_counts, retry_flag
 from pyromq.protocol.properties import Property, append_properties, find_property
-from pyromq.protocol.records.record import pack_record, peek_record
-from pyromq.store.messagestore import MessageStore
+from pyromq.protocol.records.record import peek_record
 from pyromq.store.queue.read import GetResult, GetStatus
 
 FROM_OLDEST = 0
@@ -59,22 +62,52 @@ class Grant:
     order_counts: list[str] = field(default_factory=list)
 
 
+class QueueTurns:
+    """In which order topics and queues are read: a little different each time, so that none is left behind."""
+
+    def __init__(self, config: BrokerConfig, topics: Topics, rng: random.Random) -> None:
+        self._config = config
+        self._topics = topics
+        self._rng = rng
+        # Whether a form of retry topics joins group and topic with a plus sign.
+        self._forms = [False]
+        if config.enable_retry_topic_v2:
+            self._forms = [False, True] if config.retrieve_message_from_pop_retry_topic_v1 else [True]
+
+    def __call__(
+        self, topic: str, group: str, queue_id: int, *, retries: bool = True, every_retry: bool = False
+    ) -> Iterator[tuple[str, int]]:
+        """Topics and queue ids; retry topics come first now and then, else last.
+
+        Where retry topics of both forms are in use, a turn has one of them, unless `every_retry`.
+        """
+        turn = self._rng.randrange(100)
+        own = self._queues(topic, turn) if queue_id < 0 else iter([(topic, queue_id)])
+        if not retries:
+            return own
+        forms = self._forms if every_retry else self._forms[turn % len(self._forms) :][:1]
+        again = itertools.chain.from_iterable(
+            self._queues(names.pop_retry_topic(group, topic, plus=plus), turn) for plus in forms
+        )
+        if turn < self._config.pop_from_retry_probability:
+            return itertools.chain(again, own)
+        return itertools.chain(own, again)
+
+    def _queues(self, topic: str, turn: int) -> Iterator[tuple[str, int]]:
+        known = self._topics.get(topic)
+        count = known.read_queue_nums if known is not None else 0
+        return ((topic, (turn + number) % count) for number in range(count))
+
+
 class PopQueues:
     """Pops single queues."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        buffer: PopBuffer,
-        batches: OrderedBatches,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._offsets = offsets
+    def __init__(self, core: Core, buffer: PopBuffer) -> None:
+        self._config = core.config
+        self._store = core.store
+        self._offsets = core.offsets
+        self._batches = core.tables.batches
         self._buffer = buffer
-        self._batches = batches
 
     def position(self, topic: str, group: str, queue_id: int) -> int | None:
         """From where the group would pop a queue now; None when it never did. Changes nothing."""
@@ -214,19 +247,4 @@ def as_first_popped(record: memoryview, topic: str, handle: PopHandle) -> bytes 
             properties = append_properties(properties, {Property.POP_CK: handle.encode()})
         except MessageError:
             return record  # no room: under the name of the retry topic, clients find the handle themselves
-    return pack_record(
-        topic.encode(),
-        record[summary.body_start : summary.body_end],
-        properties,
-        summary.queue_id,
-        summary.queue_offset,
-        summary.physical_offset,
-        summary.store_timestamp,
-        summary.store_host,
-        summary.born_timestamp,
-        summary.born_host,
-        summary.sys_flag,
-        summary.flag,
-        summary.reconsume_times,
-        summary.prepared_transaction_offset,
-    )
+    return record_for(summary, record, topic, summary.queue_id, properties)

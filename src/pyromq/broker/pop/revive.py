@@ -7,25 +7,17 @@ what was brought back is on disk; so a crash may bring messages back twice, but 
 
 import logging
 from collections import deque
-from collections.abc import Callable
 
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.pace import Paced
 from pyromq.broker.pop.comeback import CannotReturnError, Comeback, StoreBusyError, TopicUnsavedError
-from pyromq.broker.pop.revivelog import (
-    ACK,
-    BATCH_ACK,
-    CHECKPOINT,
-    AckRecord,
-    PopCheckpoint,
-    PopCheckpointKey,
-    ReviveLog,
-)
-from pyromq.broker.tables.offsets import ConsumerOffsets
+from pyromq.broker.pop.records import ACK, BATCH_ACK, CHECKPOINT, AckRecord, PopCheckpoint, PopCheckpointKey
+from pyromq.broker.pop.revivelog import ReviveLog
 from pyromq.protocol import names
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.properties import Property, find_property
 from pyromq.protocol.records.record import peek_record
-from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.read import GetStatus
 
 log = logging.getLogger(__name__)
@@ -38,6 +30,7 @@ MAX_CHECKPOINTS = 50_000
 LOOK_AGAIN = 0.2
 AFTER_REFUSAL = 1.0
 UNTIL_SAVED = 0.05
+LONGEST_NAP = 1.0
 AGAIN_AFTER_S = (10, 20, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1200, 1800, 3600, 7200)
 """How much longer what could not be brought back stays invisible, by attempt."""
 
@@ -65,25 +58,18 @@ class _Entry:
 
 
 class ReviveQueue:
-    """One queue of the revive topic. `timed_until` tells before which time all timed messages have been delivered."""
+    """One queue of the revive topic."""
 
     def __init__(
-        self,
-        queue_id: int,
-        config: BrokerConfig,
-        store: MessageStore,
-        offsets: ConsumerOffsets,
-        revive_log: ReviveLog,
-        comeback: Comeback,
-        timed_until: Callable[[], int],
+        self, queue_id: int, core: Core, revive_log: ReviveLog, comeback: Comeback, timer: TimerDelivery
     ) -> None:
         self._queue_id = queue_id
-        self._config = config
-        self._store = store
-        self._offsets = offsets
+        self._config = core.config
+        self._store = core.store
+        self._offsets = core.offsets
         self._log = revive_log
         self._comeback = comeback
-        self._timed_until = timed_until
+        self._timer = timer
         self._entries: dict[PopCheckpointKey, _Entry] = {}
         self._finished: deque[_Entry] = deque()
         self._early: dict[PopCheckpointKey, set[int]] = {}
@@ -175,7 +161,7 @@ class ReviveQueue:
     def _look_at_time(self) -> None:
         """Find out up to when everything timed was read: delivered first, then visible, then read."""
         if self._mark is None:
-            self._mark = self._timed_until(), self._store.max_physical_offset
+            self._mark = self._timer.read_time, self._store.max_physical_offset
         until, end = self._mark
         if self._store.progress.dispatched >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
             self._seen_until, self._mark = until, None  # less than before when the clock was set back
@@ -247,6 +233,19 @@ class Revive:
     def __init__(self, queues: list[ReviveQueue]) -> None:
         self._queues = queues
         self._turn = 0
+        self._pace = Paced(self.step, longest_nap=LONGEST_NAP)
+
+    def start(self) -> None:
+        """Bring back what is due, from now on."""
+        self._pace.start()
+
+    def stop(self) -> None:
+        """Bring back nothing more."""
+        self._pace.stop()
+
+    def wake(self) -> None:
+        """There may be something to do."""
+        self._pace.wake()
 
     @property
     def waiting(self) -> int:
@@ -267,6 +266,7 @@ class Revive:
         """Take in an entry that a slave which acts for its master cannot store."""
         if 0 <= queue_id < len(self._queues):
             self._queues[queue_id].note(tag, body)
+        self._pace.wake()
 
     def step(self) -> float | None:
         """One step of the first queue that has work, beginning behind the last one that had; see `pace.Step`."""

@@ -1,130 +1,35 @@
-"""The records of the revive topic, in Apache's form, and how they get there: as timed messages.
+"""How records get into the revive topic: as timed messages.
 
 A checkpoint says which messages of a queue one pop gave out; it arrives in its revive queue a second before these
 become visible again, what acknowledges some of them just then. So in each queue a checkpoint comes before its
 acknowledgements.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-import msgspec
-from msgspec import UNSET, UnsetType, field
-
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.pop.records import ACK, BATCH_ACK, CHECKPOINT, POSITION, AckRecord, PopCheckpoint, PopPosition
+from pyromq.broker.replication.succession.onward import Onward
 from pyromq.protocol import names
-from pyromq.protocol.bodies.base import Body, Int, Long
 from pyromq.protocol.handles.pop import PopHandle
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.protocol.records.host import pack_host
 from pyromq.store.log.put import PutMessage, PutResult
-from pyromq.store.messagestore import MessageStore
 
-CHECKPOINT: Final = "ck"
-ACK: Final = "ack"
-BATCH_ACK: Final = "bAck"
-POSITION: Final = "pos"
-"""Not Apache's, which passes over tags that it does not know."""
 EARLIER_MS: Final = 1_000
 """How long before it is due a checkpoint arrives."""
-MAX_MESSAGES: Final = 32
-"""Of one checkpoint: its bits are a 32-bit number."""
-
-PopCheckpointKey = tuple[str, str, int, int, int, str]
-"""Topic, group, queue, start offset, pop time, broker: what tells two checkpoints apart."""
-
-_encode = msgspec.json.Encoder().encode
-
-
-class PopCheckpoint(Body):
-    """What one pop gave out of one queue. `topic` is where the messages are stored, it may be a retry topic."""
-
-    bits: Int = field(default=0, name="bm")
-    """Bit i: message i is acknowledged already."""
-    broker_name: str = field(default="", name="bn")
-    group: str = field(default="", name="c")
-    distances: list[Int] | UnsetType = field(default=UNSET, name="d")
-    """Of each message to the start offset; without them, message i is at start + i."""
-    invisible_time: Long = field(default=0, name="it")
-    count: Int = field(default=0, name="n")
-    pop_time: Long = field(default=0, name="pt")
-    queue_id: Int = field(default=0, name="q")
-    revive_offset: Long = field(default=0, name="ro")
-    attempts: str | UnsetType = field(default=UNSET, name="rp")
-    """How often it was written again because a message could not be brought back."""
-    start_offset: Long = field(default=0, name="so")
-    topic: str = field(default="", name="t")
-
-    @property
-    def due(self) -> int:
-        """When its messages become visible again."""
-        return self.pop_time + self.invisible_time
-
-    @property
-    def key(self) -> PopCheckpointKey:
-        return self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, self.broker_name
-
-    def offsets(self) -> Sequence[int]:
-        """The queue offset of each message; never more than there are bits."""
-        if isinstance(self.distances, UnsetType):
-            return range(self.start_offset, self.start_offset + min(max(self.count, 0), MAX_MESSAGES))
-        return [self.start_offset + distance for distance in self.distances[:MAX_MESSAGES]]
-
-    def encode(self) -> bytes:
-        return _encode(self)
-
-
-class AckRecord(Body):
-    """Acknowledges messages of a checkpoint: one, or in a batch several, and then `acked_offset` is -1."""
-
-    acked_offset: Long = field(default=0, name="ao")
-    acked_offsets: list[Long] | UnsetType = field(default=UNSET, name="aol")
-    broker_name: str = field(default="", name="bn")
-    group: str = field(default="", name="c")
-    pop_time: Long = field(default=0, name="pt")
-    queue_id: Int = field(default=0, name="q")
-    start_offset: Long = field(default=0, name="so")
-    topic: str = field(default="", name="t")
-
-    @property
-    def key(self) -> PopCheckpointKey:
-        """Of the checkpoint."""
-        return self.topic, self.group, self.queue_id, self.start_offset, self.pop_time, self.broker_name
-
-    def offsets(self) -> list[int]:
-        return [self.acked_offset] if isinstance(self.acked_offsets, UnsetType) else self.acked_offsets
-
-    def encode(self) -> bytes:
-        return _encode(self)
-
-
-class PopPosition(Body):
-    """How far a group is in a queue for certain; -1: what was popped so far no longer says so."""
-
-    group: str = field(default="", name="c")
-    offset: Long = field(default=-1, name="o")
-    queue_id: Int = field(default=0, name="q")
-    topic: str = field(default="", name="t")
-
-    def encode(self) -> bytes:
-        return _encode(self)
 
 
 class ReviveLog:
     """Writes records. Whether they were stored, and are safe, is in the result; nothing is raised."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        clock: Callable[[], int],
-        put: Callable[[PutMessage], PutResult] | None = None,
-    ) -> None:
-        self.topic = names.revive_topic(config.broker_cluster_name)
-        self.queues = config.revive_queue_num
-        self._store = store
-        self._clock = clock
-        self._put_message = put
+    def __init__(self, core: Core, onward: Onward) -> None:
+        self.topic = names.revive_topic(core.config.broker_cluster_name)
+        self.queues = core.config.revive_queue_num
+        self._store = core.store
+        self._clock = core.clock
+        self._onward = onward
         self._noted: dict[tuple[str, str], set[int]] = {}
         """Topic and group → queues whose positions a start would find in the log."""
 
@@ -182,7 +87,7 @@ class ReviveLog:
         properties = {Property.TAGS: tag, Property.UNIQ_KEY: key, Property.WAIT: "true"}
         if deliver_at is not None:
             properties[Property.TIMER_DELIVER_MS] = str(deliver_at)
-        return (self._put_message or self._store.put)(
+        return self._onward.put(
             PutMessage(
                 self.topic,
                 revive_queue,

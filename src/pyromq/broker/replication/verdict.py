@@ -5,23 +5,18 @@ byte for byte. Whatever cannot be found out is no verdict, and without a verdict
 """
 
 import asyncio
-import logging
 
-from pyromq.broker.cluster.registration import Registration
 from pyromq.broker.core import Core
 from pyromq.broker.replication import proof
-from pyromq.broker.replication.slave import Astray, MasterLog, NoVerdict
+from pyromq.broker.replication.link import Astray, MasterLog, NoVerdict
+from pyromq.broker.replication.peer import Peer, PeerRefused
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.tables import KVTable
-from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.query import ViewMessageByIdHeader
 from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResponseHeader
-from pyromq.remoting.address import Address
 
-log = logging.getLogger(__name__)
-
-CALL_TIMEOUT = 5.0
 MESSAGES = 8
 """Compared one by one where the master is not one of ours."""
 
@@ -29,20 +24,10 @@ MESSAGES = 8
 class MasterVerdict:
     """Asks on behalf of a slave."""
 
-    def __init__(self, core: Core, registration: Registration) -> None:
-        self._core = core
-        self._registration = registration
-
-    @property
-    def address(self) -> str:
-        """The master's main port: as it is set, as the name servers tell, or below the replication port; else empty."""
-        config, known = self._core.config, self._registration.master.address
-        if config.master_broker_address or known:
-            return config.master_broker_address or known
-        if not config.ha_master_address:
-            return ""
-        host, port = Address.parse(config.ha_master_address)
-        return str(Address(host, port - 1))
+    def __init__(self, core: Core, master: Peer) -> None:
+        self._config = core.config
+        self._store = core.store
+        self._master = master
 
     async def log(self) -> MasterLog:
         """Where the master's log begins and ends. Raises NoVerdict."""
@@ -58,7 +43,7 @@ class MasterVerdict:
 
         Raises Astray when it is not, and NoVerdict when that cannot be found out.
         """
-        store = self._core.store
+        store = self._store
         begin = max(master.begin, store.min_physical_offset) if store.max_physical_offset else first_report
         pieces = [proof.piece(store, *place) for place in proof.places(begin, first_report)]
         if None in pieces:
@@ -77,7 +62,7 @@ class MasterVerdict:
 
     async def _compare_messages(self, begin: int) -> None:
         """The same with a master that knows no checksums: the newest messages of some queues, from `begin` on."""
-        store = self._core.store
+        store = self._store
         newest = sorted(store.queues, key=lambda queue: queue.max_physical_offset, reverse=True)[:MESSAGES]
         entries = [entry for queue in newest if (entry := queue.entry(queue.max_offset - 1)) is not None]
         compared = 0
@@ -94,19 +79,16 @@ class MasterVerdict:
             raise self._none("it has no message of this log any more")
 
     async def _call(self, request: Command, *meaningful: int) -> Command:
-        address = self.address
-        if not address:
+        if not self._master.address:
             raise self._none("its main port is not known")
         try:
-            answer = await self._core.client.call(address, request, CALL_TIMEOUT)
+            return await self._master.call(request, *meaningful)
+        except PeerRefused as refused:
+            raise self._none(f"it answers {request.name} with {refused.answer}") from refused
         except PyroMQError as error:
-            raise self._none(f"it does not answer {request_name(request.code)}: {error}") from error
-        if answer.code != ResponseCode.SUCCESS and answer.code not in meaningful:
-            name = request_name(request.code)
-            raise self._none(f"it answers {name} with {response_name(answer.code)}, {answer.remark}")
-        return answer
+            raise self._none(f"it does not answer {request.name}: {error}") from error
 
     def _none(self, reason: str) -> NoVerdict:
-        address = self.address or "an unknown address"
-        hint = "" if self._core.config.namesrv_addr else " (masterBrokerAddress says where to ask)"
+        address = self._master.address or "an unknown address"
+        hint = "" if self._config.namesrv_addr else " (masterBrokerAddress says where to ask)"
         return NoVerdict(f"no verdict of the master at {address} on this slave's log: {reason}{hint}")

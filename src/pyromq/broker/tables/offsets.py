@@ -159,6 +159,10 @@ class ConsumerOffsets:
             self._set(f"{topic}@{group}", queue_id, last)
         return found
 
+    def share(self) -> None:
+        """Keep in mind from now on what a slave's master has to be told."""
+        self.unshared = {}
+
     def take_unshared(self, limit: int) -> list[tuple[str, str, int, int]]:
         """Some of what the master has not been told: topic, group, queue and offset."""
         pending = self.unshared or {}

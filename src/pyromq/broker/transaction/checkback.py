@@ -4,14 +4,10 @@ Works in slices: a tick asks about a bounded number of transactions, whatever ha
 """
 
 import logging
-from collections.abc import Callable
 
-from pyromq.broker.cluster.clients import Producers
-from pyromq.broker.cluster.rights import Rights
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import copy_of, read_record, real_place
+from pyromq.broker.core import Core
+from pyromq.broker.delay.detour import copy_of, read_record, real_place, record_for
 from pyromq.broker.tables.savedtable import Unsaved
-from pyromq.broker.tables.topics import Topics
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, Half, HalfMessages
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -19,9 +15,8 @@ from pyromq.protocol.handles.ids import offset_message_id
 from pyromq.protocol.headers.callbacks import CheckTransactionStateHeader
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records.host import unpack_host
-from pyromq.protocol.records.record import RecordSummary, pack_record
+from pyromq.protocol.records.record import RecordSummary
 from pyromq.store.config import BrokerRole
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -32,23 +27,14 @@ HOUR_MS = 3_600_000
 class CheckBack:
     """Looks after open transactions. `sent` counts checks that reached a connection."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        topics: Topics,
-        producers: Producers,
-        halves: HalfMessages,
-        clock: Callable[[], int],
-        rights: Rights | None = None,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._topics = topics
-        self._producers = producers
+    def __init__(self, core: Core, halves: HalfMessages) -> None:
+        self._config = core.config
+        self._store = core.store
+        self._topics = core.topics
+        self._producers = core.producers
+        self._clock = core.clock
+        self._rights = core.rights
         self._halves = halves
-        self._clock = clock
-        self._rights = rights or Rights()
         self.sent = 0
         self.given_up = 0
 
@@ -114,7 +100,7 @@ class CheckBack:
             offset_msg_id=_offset_id(summary),
             bname=self._config.broker_name,
         )
-        body = _for_its_topic(summary, record, place)
+        body = record_for(summary, record, *place, summary.properties)  # as its producer knows it
         sent = connection.send(
             Command.request(RequestCode.CHECK_TRANSACTION_STATE, header, body=body, oneway=True),
         )
@@ -124,24 +110,3 @@ class CheckBack:
 def _offset_id(summary: RecordSummary) -> str:
     host = unpack_host(summary.store_host)
     return offset_message_id(host.ip, host.port, summary.physical_offset)
-
-
-def _for_its_topic(summary: RecordSummary, record: memoryview, place: tuple[str, int]) -> bytes:
-    """The half message as its producer knows it: under the topic and queue that it is for."""
-    topic, queue_id = place
-    return pack_record(
-        topic.encode(),
-        record[summary.body_start : summary.body_end],
-        summary.properties,
-        queue_id,
-        summary.queue_offset,
-        summary.physical_offset,
-        summary.store_timestamp,
-        summary.store_host,
-        summary.born_timestamp,
-        summary.born_host,
-        summary.sys_flag,
-        summary.flag,
-        summary.reconsume_times,
-        summary.prepared_transaction_offset,
-    )

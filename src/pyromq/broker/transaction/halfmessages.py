@@ -14,13 +14,12 @@ its 5.x writes several numbers with commas into one, which 4.x does not understa
 import heapq
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
 from pyromq.broker.delay.detour import copy_of, read_record, real_place
-from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.shares import Shares
 from pyromq.protocol import names
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
@@ -29,7 +28,6 @@ from pyromq.protocol.records.record import RecordSummary, peek_record
 from pyromq.store.arrival import Arrival
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutMessage
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -78,13 +76,11 @@ def origin_of(queue_offset: int, properties: Mapping[str, str]) -> int:
 class HalfMessages:
     """Open transactions by origin. Tell `arrived` about the half queue, call `tick` several times a second."""
 
-    def __init__(
-        self, config: BrokerConfig, store: MessageStore, offsets: ConsumerOffsets, clock: Callable[[], int]
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._offsets = offsets
-        self._clock = clock
+    def __init__(self, core: Core) -> None:
+        config = self._config = core.config
+        self._store = core.store
+        self._offsets = core.offsets
+        self._clock = core.clock
         self._open: OrderedDict[int, Half] = OrderedDict()  # in the order of the half queue
         self._agenda: list[tuple[int, int]] = []  # (due, origin), with entries that are out of date
         self._ended_early: set[int] = set()  # half queue offsets, ended before they were visible

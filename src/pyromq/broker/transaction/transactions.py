@@ -14,16 +14,20 @@ producer was asked is not remembered over a restart.
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from functools import partial
 
-from pyromq.broker.admin.stats import BrokerStats
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.admin.stats import OTHER
+from pyromq.broker.cluster.heartbeats import Heartbeats
+from pyromq.broker.core import Core
 from pyromq.broker.delay.detour import copy_of, detour, read_record, real_place
 from pyromq.broker.delay.postpone import MARKS, level_of
-from pyromq.broker.durability import Durability
 from pyromq.broker.errors import Refused
+from pyromq.broker.part import Every, Figure, Part, Told, limit
+from pyromq.broker.replication.succession.escape import Escape
+from pyromq.broker.replication.succession.halfescape import HalfEscape
 from pyromq.broker.send.sender import CODE_OF_STATUS, refusal
+from pyromq.broker.transaction.checkback import CheckBack
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, HalfMessages, origin_of
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -39,9 +43,10 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
+
+CHECK_TICK = 0.2
 
 _COPIES = (Property.TRANSACTION_PREPARED_QUEUE_OFFSET, Property.TRANSACTION_CHECK_TIMES)
 
@@ -53,50 +58,71 @@ def is_half(header: SendMessageHeader, properties: dict[str, str]) -> bool:
     return not ((header.reconsume_times or 0) > 0 and level_of(properties.get(Property.DELAY)) > 0)
 
 
-class Transactions:
+class Transactions(Part):
     """Takes half messages and their ends. `committed` and `rolled_back` count by topic.
 
-    `user_of` tells who signed a request, where that is checked; `check_group` raises Refused when the group belongs to
-    another user than the one who asks.
+    `escape` is there on a slave that may act for its master.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        halves: HalfMessages,
-        stats: BrokerStats,
-        durability: Durability,
-        clock: Callable[[], int],
-        user_of: Callable[[Command], str] = lambda _request: "",
-        check_group: Callable[[str, Command, Connection], None] = lambda _group, _request, _connection: None,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._halves = halves
-        self._stats = stats
-        self._user_of = user_of
-        self._check_group = check_group
-        self._durability = durability
-        self._clock = clock
+    def __init__(self, core: Core, heartbeats: Heartbeats, escape: Escape | None = None) -> None:
+        self._core = core
+        self._config = core.config
+        self._store = core.store
+        self._clock = core.clock
+        self._check_group = heartbeats.check_group
+        self.halves = HalfMessages(core)
+        self.check_back = CheckBack(core, self.halves)
+        self._escape = HalfEscape(core, self.halves, escape) if escape is not None else None
         self.committed: Counter[str] = Counter()
         self.rolled_back: Counter[str] = Counter()
 
-    def handlers(self) -> dict[int, Handler]:
+    def handlers(self) -> Mapping[int, Handler]:
         """The request codes served here."""
         return {
             RequestCode.END_TRANSACTION: self._end,
             RequestCode.RESUME_CHECK_HALF_MESSAGE: self._resume,
         }
 
-    @property
-    def refused(self) -> int:
-        """How often a half message found no room."""
-        return self._halves.shares.refused
+    def follows(self) -> Mapping[str, Told]:
+        """Half messages."""
+        return {HALF: self.halves.arrived}
 
-    def open_by_topic(self) -> Counter[str]:
-        """How many transactions wait for their outcome."""
-        return self._halves.counts()
+    def every(self) -> Iterable[Every]:
+        """Ask producers, or let others do that."""
+        yield Every(CHECK_TICK, self.check_back.tick)
+        if self._escape is not None:
+            yield Every(CHECK_TICK, self._escape.tick)
+
+    async def start(self) -> None:
+        """Find out which transactions are open, before anything new is stored."""
+        self.halves.load()
+
+    def lead(self) -> None:
+        """Move what is open to another master."""
+        if self._escape is not None:
+            self._escape.start()
+
+    def stand_back(self) -> None:
+        """Leave the rest to the master."""
+        if self._escape is not None:
+            self._escape.stop()
+
+    def metrics(self) -> Iterable[Figure]:
+        """How transactions end."""
+        labels, others, topics = ("topic", "is_system"), (OTHER, "false"), self._core.topics
+        for name, doc, counts, grows in (
+            ("rocketmq_half_messages", "Transactions without an outcome.", self.halves.counts(), False),
+            ("rocketmq_commit_messages", "Transactions committed.", self.committed, True),
+            ("rocketmq_rollback_messages", "Transactions rolled back.", self.rolled_back, True),
+        ):
+            values = [
+                ((topic if topic in topics else OTHER, str(topics.is_system(topic)).lower()), count)
+                for topic, count in counts.items()
+            ]
+            yield Figure(name, doc, values, labels, grows, others)
+        checks = [(("sent",), self.check_back.sent), (("given_up",), self.check_back.given_up)]
+        yield Figure("pyromq_transaction_checks", "Checks by result.", checks, ("result",), counts=True)
+        yield limit("transactions", self.halves.shares.refused)
 
     def prepare(self, header: SendMessageHeader, message: PutMessage, request: Command) -> None:
         """A step of sending: put a transactional message into the half queue instead. Raises Refused."""
@@ -112,7 +138,9 @@ class Transactions:
         if any(mark in properties for mark in MARKS):
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, "a transactional message cannot be delayed as well")
         unique = properties.get(Property.UNIQ_KEY, "")
-        self._halves.expect(unique, message.topic, self._user_of(request) or unpack_host(message.born_host).ip)
+        self.halves.expect(
+            unique, message.topic, self._core.rights.user_of(request) or unpack_host(message.born_host).ip
+        )
         added = {Property.TRANSACTION_ID: unique} if unique else {}
         message.property_map = {name: value for name, value in properties.items() if name not in _COPIES}
         message.sys_flag = sysflag.with_transaction_type(message.sys_flag, sysflag.NOT_TRANSACTIONAL)
@@ -132,14 +160,14 @@ class Transactions:
         properties = decode_properties(summary.properties)
         topic, queue_id = self._check(header, summary, properties)
         if header.commit_or_rollback == sysflag.ROLLBACK:
-            self._halves.end(origin_of(summary.queue_offset, properties))
+            self.halves.end(origin_of(summary.queue_offset, properties))
             self.rolled_back[topic] += 1
             return request.reply()
         result = self._commit(summary, record, (topic, queue_id), properties)
-        if request.is_oneway or not self._durability.needed({}):
+        if request.is_oneway or not self._core.durability.needed({}):
             return request.reply()
         later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._durability.wait(result, partial(_answer, request, later))
+        self._core.durability.wait(result, partial(_answer, request, later))
         return later
 
     def _find(self, header: EndTransactionHeader) -> tuple[RecordSummary, memoryview]:
@@ -167,7 +195,7 @@ class Transactions:
             )
         if Property.CHECK_IMMUNITY_TIME in properties and not header.from_transaction_check:
             age = self._clock() - summary.store_timestamp
-            if age > self._halves.immunity(properties):
+            if age > self.halves.immunity(properties):
                 raise Refused(
                     ResponseCode.ILLEGAL_OPERATION,
                     f"the transaction is {age} ms old, more than the immunity it asked for: only the answer to a "
@@ -176,7 +204,7 @@ class Transactions:
         place = real_place(properties)
         if place is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "the half message does not say which topic and queue it is for")
-        if not self._halves.is_open(summary.queue_offset, properties):
+        if not self.halves.is_open(summary.queue_offset, properties):
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
                 "the transaction has ended already: it was committed, rolled back, or given up after "
@@ -187,7 +215,7 @@ class Transactions:
     def _commit(
         self, summary: RecordSummary, record: memoryview, place: tuple[str, int], properties: dict[str, str]
     ) -> PutResult:
-        if not self._halves.write_ops():
+        if not self.halves.write_ops():
             raise Refused(ResponseCode.SYSTEM_BUSY, "ends of earlier transactions cannot be stored yet")
         message = copy_of(summary, record, place, summary.properties, properties)
         message.sys_flag = sysflag.with_transaction_type(summary.sys_flag, sysflag.COMMIT)
@@ -195,9 +223,9 @@ class Transactions:
         result = self._store.put(message)
         if not result.stored:
             raise refusal(result)
-        self._halves.end(origin_of(summary.queue_offset, properties))
+        self.halves.end(origin_of(summary.queue_offset, properties))
         self.committed[place[0]] += 1
-        self._stats.stored(place[0], result)
+        self._core.stats.stored(place[0], result)
         return result
 
     def _resume(self, request: Command, _connection: Connection) -> Command:
@@ -212,7 +240,7 @@ class Transactions:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"there is no half message at {offset}, kept or given up")
         summary, record = found
         properties = decode_properties(summary.properties)
-        half = self._halves.get(summary.queue_offset, properties) if summary.topic == HALF else None
+        half = self.halves.get(summary.queue_offset, properties) if summary.topic == HALF else None
         if half is not None:
             half.checks = 0
             return request.reply()

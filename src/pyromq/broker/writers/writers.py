@@ -3,14 +3,13 @@ answered and not stored again. Sends and batches without a writer pass untouched
 """
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
+from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.part import Every, Figure, Part, counter, gauge, limit
 from pyromq.broker.send.sender import CODE_OF_STATUS, Sender
-from pyromq.broker.tables.topics import Topics
 from pyromq.broker.writers.journal import Journal
 from pyromq.broker.writers.records import Began, Closed, Opened
 from pyromq.broker.writers.table import WriterTable
@@ -33,61 +32,56 @@ from pyromq.protocol.records.batch import FIXED_SIZE, iter_batch
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler, Outcome
 from pyromq.remoting.handler import Deferred
-from pyromq.store.config import BrokerRole
 from pyromq.store.log.put import PutResult, PutStatus
-from pyromq.store.messagestore import MessageStore
 
+TICK = 1.0
+EXPIRY = 60.0
 HOUR = 3_600_000
 
 
-class Writers:
+class Writers(Part):
     """Stands before the sender for batches."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        topics: Topics,
-        store: MessageStore,
-        sender: Sender,
-        durability: Durability,
-        clock: Callable[[], int],
-    ) -> None:
-        self._config = config
-        self._topics = topics
-        self._store = store
-        self._durability = durability
-        self._clock = clock
-        self._sender = sender
-        self.table = WriterTable(config.max_writers, config.max_writer_lanes)
-        self._journal = Journal(self.table, store, clock)
+    def __init__(self, core: Core, sender: Sender) -> None:
+        self._core = core
+        self._store = core.store
+        self._clock = core.clock
+        self._send_batch = sender.send_batch
+        self.table = WriterTable(core.config.max_writers, core.config.max_writer_lanes)
+        self._journal = Journal(self.table, core.store, core.clock)
         self.repeated = 0
         """Messages that were stored already."""
         self.fenced = 0
         """Requests refused because somebody took over."""
 
-    @property
-    def _is_master(self) -> bool:
-        return self._config.broker_role is not BrokerRole.SLAVE
+    def handlers(self) -> Mapping[int, Handler]:
+        """Batches, whoever sends them, and two more."""
+        return {
+            RequestCode.SEND_BATCH_MESSAGE: self._batch,
+            RequestCode.OPEN_WRITER: self._open,
+            RequestCode.CLOSE_WRITER: self._close,
+        }
 
-    def load(self) -> None:
-        """Find in the log what is known about writers. A slave's log is read once it is a master."""
-        if self._is_master:
+    def every(self) -> Iterable[Every]:
+        """Save what is known, and forget who is gone. A slave's log is read once it is a master."""
+        if not self._core.is_slave:
+            yield Every(TICK, self._journal.tick)
+        yield Every(EXPIRY, self.expire)
+
+    async def start(self) -> None:
+        """Read in the log which writers there are, before anything new is stored."""
+        if not self._core.is_slave:
             self._journal.load()
 
-    def tick(self) -> None:
-        """About once a second."""
-        if self._is_master:
-            self._journal.tick()
+    async def stop(self) -> None:
+        """Before the store is closed."""
+        if not self._core.is_slave:
+            self._journal.save()
 
     def expire(self) -> None:
-        """About once a minute."""
-        if self.table.expire(self._clock() - self._config.writer_reserved_time * HOUR):
+        """Forget who has not been heard of for long."""
+        if self.table.expire(self._clock() - self._core.config.writer_reserved_time * HOUR):
             self._journal.touch()
-
-    def save(self) -> None:
-        """Before the store is closed."""
-        if self._is_master:
-            self._journal.save()
 
     def forget_topic(self, topic: str) -> None:
         """The topic is deleted; one of that name later is another."""
@@ -96,17 +90,19 @@ class Writers:
                 self._journal.decide(Closed(topic, name))
             self.table.close(topic, name)
 
-    def handlers(self) -> dict[int, Handler]:
-        """Batches, whoever sends them, and two more."""
-        return {
-            RequestCode.SEND_BATCH_MESSAGE: self._batch,
-            RequestCode.OPEN_WRITER: self._open,
-            RequestCode.CLOSE_WRITER: self._close,
-        }
+    def metrics(self) -> Iterable[Figure]:
+        """How many there are, and what they did twice."""
+        yield gauge("pyromq_writers", "Writers whose messages are stored once.", len(self.table))
+        yield gauge("pyromq_writer_lanes", "Tasks that they work with.", self.table.lanes)
+        yield gauge("pyromq_writer_queues", "Queues that each task writes to.", self.table.tails)
+        doc = "Messages of writers that were stored already."
+        yield counter("pyromq_writer_repeated_messages", doc, self.repeated)
+        yield counter("pyromq_writer_fenced_requests", "Requests of runs or attempts that were given up.", self.fenced)
+        yield limit("writers", self.table.evicted)
 
     def _batch(self, request: Command, connection: Connection) -> Outcome:
         name = request.field(WRITER_FIELD)
-        return self._sender.send_batch(request, connection) if name is None else self._put(name, request, connection)
+        return self._send_batch(request, connection) if name is None else self._put(name, request, connection)
 
     def _open(self, request: Command, _connection: Connection) -> Outcome:
         header, now = request.header(OpenWriterHeader), self._clock()
@@ -141,9 +137,8 @@ class Writers:
     def _put(self, name: str, request: Command, connection: Connection) -> Outcome:
         header = request.header(SendMessageV2Header)
         topic, queue_id = header.topic, header.queue_id
-        store = self._sender.send_batch
-        if not self._is_master:
-            return store(request, connection)  # which says to whom to send
+        if self._core.is_slave:
+            return self._send_batch(request, connection)  # which says to whom to send
         place = _checked(Place.parse(request.field(PLACE_FIELD) or ""))
         if queue_id != place.queue:
             raise Refused(ResponseCode.INVALID_PARAMETER, f"{place} is not a place in queue {queue_id}")
@@ -162,7 +157,7 @@ class Writers:
         request.body = left
         place = place._replace(sequence=place.sequence + known)
         before = self._store.max_offset(topic, queue_id, committed=False)
-        answer = store(request, connection)
+        answer = self._send_batch(request, connection)
         # The store numbers at once and nobody comes between: what the queue has grown by is this batch.
         count = self._store.max_offset(topic, queue_id, committed=False) - before
         end = self._store.max_physical_offset
@@ -187,11 +182,11 @@ class Writers:
             remark = None if status is PutStatus.PUT_OK else status.name
             later.answer(encode(request.reply(CODE_OF_STATUS[status], header, remark=remark, body=body)))
 
-        self._durability.wait(result, safe)
+        self._core.durability.wait(result, safe)
         return later
 
     def _ends(self, topic: str) -> dict[int, int]:
-        config = self._topics.get(topic)
+        config = self._core.topics.get(topic)
         if config is None:
             raise topic_not_exist(topic)
         # A topic that is made smaller keeps taking messages for the queues that are still read.
@@ -199,9 +194,9 @@ class Writers:
         return {number: self._store.max_offset(topic, number, committed=False) for number in numbers}
 
     def _check(self, topic: str, name: str) -> None:
-        if not self._is_master:
+        if self._core.is_slave:
             raise Refused(ResponseCode.SERVICE_NOT_AVAILABLE, "this is a slave: ask its master")
-        if topic not in self._topics:
+        if topic not in self._core.topics:
             raise topic_not_exist(topic)
         check_name(name)
 

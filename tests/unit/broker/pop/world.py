@@ -5,24 +5,8 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
-from pyromq.broker.admin.stats import BrokerStats
-from pyromq.broker.config import BrokerConfig
-from pyromq.broker.durability import Durability
-from pyromq.broker.filter.filters import Filters
-from pyromq.broker.pop.acks import Acks
-from pyromq.broker.pop.batches import OrderedBatches
-from pyromq.broker.pop.buffer import PopBuffer
-from pyromq.broker.pop.comeback import Comeback
-from pyromq.broker.pop.longpoll import PopPark
-from pyromq.broker.pop.peeks import Peeks
-from pyromq.broker.pop.pops import Pops, QueueTurns
-from pyromq.broker.pop.queues import PopQueues
-from pyromq.broker.pop.revive import Revive, ReviveQueue
-from pyromq.broker.pop.revivelog import ReviveLog
+from pyromq.broker.pop.part import PopPart
 from pyromq.broker.refusals import guarded
-from pyromq.broker.tables.groups import Groups
-from pyromq.broker.tables.offsets import ConsumerOffsets
-from pyromq.broker.tables.topics import Topics
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode
@@ -31,7 +15,6 @@ from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers.base import Header
 from pyromq.remoting.address import Address
 from pyromq.remoting.connection import Connection
-from pyromq.store.arrival import Arrival
 from tests.unit.broker.clock import FakeClock
 from tests.unit.broker.pop.speaking import (
     Popped,
@@ -71,57 +54,27 @@ class PopWorld:
 
     def __init__(self, root: Path, clock: FakeClock, *, queues: int = 1, retries: int = 16, **settings: Any) -> None:
         self.root, self.clock, self.queues, self.settings = root, clock, queues, settings
-        self.waiting = Waiting(root, clock)
-        self.store = store = self.waiting.store
-        self.config = config = BrokerConfig(broker_name="broker-a", store_path_root_dir=root, **settings)
-        self.topics = Topics(config, clock)
-        self.topics.load()
+        bounds = {"max_pop_polling_size": 5, "pop_polling_size": 3, "pop_long_polling_force_notify_interval": 800}
+        self.waiting = Waiting(root, clock, broker_name="broker-a", **(bounds | settings))
+        core = self.waiting.core
+        self.store, self.config, self.stats = self.waiting.store, core.config, core.stats
+        self.topics, self.groups, self.offsets, self.batches = (
+            core.topics,
+            core.groups,
+            core.offsets,
+            core.tables.batches,
+        )
         if "orders" not in self.topics:
             self.topics.put(TopicConfig(topic_name="orders", read_queue_nums=queues, write_queue_nums=queues)).check()
-        self.groups = Groups(config, clock)
-        self.groups.load()
         self.retries = retries
         self.groups.put(SubscriptionGroupConfig(group_name="g", retry_max_times=retries)).check()
-        self.offsets = ConsumerOffsets(config.config_dir / "consumerOffset.json", clock)
-        self.offsets.load()
-        self.batches = OrderedBatches(config.config_dir / "consumerOrderInfo.json", clock)
-        self.batches.load()
-        self.stats = BrokerStats(clock)
-        self.log = ReviveLog(config, store, clock)
-        topics, groups = self.topics, self.groups
-        self.waiting.tail.popped.take_up(
-            self.offsets, self.log, lambda topic, group: topic in topics and group in groups
-        )
-        self.offsets.listeners.append(self.log.void)
-        self.buffer = PopBuffer(config, self.log, self.offsets, lambda: store.progress.flushed, clock)
-        pop_queues = PopQueues(config, store, self.offsets, self.buffer, self.batches)
-        turns = QueueTurns(config, self.topics, random.Random(1))
-        self.park, self.questions = (PopPark(clock, capacity=5, per_key=3, force_every=800) for _ in range(2))
-        filters = Filters(config, clock)
-        pops = Pops(config, self.topics, self.groups, filters, pop_queues, turns, self.park, self.stats, clock)
-        acks = Acks(
-            config, self.topics, store, Durability(store), self.offsets, self.log, self.buffer, self.batches,
-            self.park, self.stats, clock,
-        )  # fmt: skip
-        peeks = Peeks(config, self.topics, self.groups, store, pop_queues, turns, self.park, self.questions, clock)
-        self._handlers = guarded(pops.handlers() | acks.handlers() | peeks.handlers())
-        self.comeback = Comeback(
-            config, self.topics, self.groups, self.offsets, store, self.stats, lambda _topic, _result: None
-        )
-        self.revive = Revive(
-            [
-                ReviveQueue(number, config, store, self.offsets, self.log, self.comeback, self._timed_until)
-                for number in range(config.revive_queue_num)
-            ]
-        )
-        store.add_listener(self._arrived)
-
-    def _timed_until(self) -> int:
-        return self.waiting.timer.read_time
-
-    def _arrived(self, message: Arrival) -> None:
-        for park in (self.park, self.questions):
-            park.arrived(message.topic, message.queue_id, message.queue_offset, message.tags_code, message.properties)
+        pop = PopPart(core, self.waiting.timer, self.waiting.onward, self.waiting.tail, random.Random(1))
+        pop.resume_positions()
+        self.log, self.buffer, self.park, self.questions = pop.log, pop.buffer, pop.park, pop.questions
+        self.revive = pop.revive
+        self._handlers = guarded(pop.handlers())
+        for park in pop.parks():
+            self.store.add_listener(park.heard, park.topics)
 
     # -- what clients do
 

@@ -1,5 +1,6 @@
 """Requests of writers, without a network: when they are answered, what a slave says, what becomes of deleted topics."""
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -72,8 +73,8 @@ class Bench:
     def restart(self) -> None:
         self.waits = Waits(self.store)
         core = replace(self.core, durability=self.waits)
-        self.writers = Writers(self.config, self.topics, self.store, Sender(core), self.waits, self.clock)
-        self.writers.load()
+        self.writers = Writers(core, Sender(core))
+        asyncio.run(self.writers.start())
 
     def ask(self, code: int, header: Header, body: bytes = b"", ext: dict[str, str] | None = None) -> Outcome:
         request = Command.request(code, header, body=body, ext=ext)
@@ -163,8 +164,9 @@ def test_a_slave_sends_writers_to_its_master(bench: Bench) -> None:
     assert refusal(bench.begin).code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert refusal(lambda: bench.write(Place(run, 0, 0))).code == ResponseCode.SYSTEM_BUSY
     end = bench.store.max_physical_offset
-    bench.writers.tick()
-    bench.writers.save()
+    for each in bench.writers.every():
+        each.work()
+    asyncio.run(bench.writers.stop())
     assert bench.store.max_physical_offset == end, "its log is its master's"
     bench.restart()
     assert not len(bench.writers.table)

@@ -7,92 +7,92 @@ was. It never appends to its log.
 """
 
 import logging
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from pyromq.broker.cluster.members import Members
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.core import Core
+from pyromq.broker.delay.timer import TimerDelivery
+from pyromq.broker.part import Every, Part
+from pyromq.broker.replication.link import MasterLink
+from pyromq.broker.replication.succession.escape import Escape
 
 log = logging.getLogger(__name__)
 
+TICK = 0.1
 PATIENCE_MS = 30_000
 """How long it stands back for a master that announced itself and does not show up."""
 
 
-class Work(NamedTuple):
-    """Something that only a master does, or who acts for it."""
-
-    start: Callable[[], None]
-    stop: Callable[[], None]
-
-
-class ActingMaster:
-    """`hears_master` tells whether the log is being followed, `knows_its_place` whether how far it was is known.
-
-    `changed` is called when consumers are served from now on, or are not any more.
-    """
+class ActingMaster(Part):
+    """Whether this slave acts, which the core's role says. `parts` are told."""
 
     def __init__(
         self,
-        config: BrokerConfig,
+        core: Core,
         members: Members,
-        clock: Callable[[], int],
-        hears_master: Callable[[], bool],
-        knows_its_place: Callable[[], bool],
-        changed: Callable[[], None],
+        link: MasterLink,
+        timer: TimerDelivery,
+        escape: Escape,
+        parts: Iterable[Part],
     ) -> None:
-        self._config = config
+        self._core = core
+        self._role = core.role
         self._members = members
-        self._clock = clock
-        self._hears_master = hears_master
-        self._knows_its_place = knows_its_place
-        self._changed = changed
+        self._link = link
+        self._timer = timer
+        self.escape = escape
+        self._parts = parts
         self._stands_back_until = 0
-        self.work: list[Work] = []
-        self.active = False
-        """Whether this slave serves consumers as their master."""
-        self.working = False
-        """Whether it delivers what is due."""
+        members.listeners.append(self.decide)
+
+    def every(self) -> Iterable[Every]:
+        """See what is to be done."""
+        return [Every(TICK, self.decide)]
+
+    def runtime(self) -> Mapping[str, object]:
+        """For the runtime information."""
+        return {"actingMaster": self._role.acting, "actingMasterWorks": self._role.working}
+
+    async def stop(self) -> None:
+        """Leave the work to others, and send nothing more to them."""
+        self._work(wanted=False)
+        await self.escape.stop()
 
     def decide(self) -> None:
         """See what is to be done now; several times a second, and whenever something changed."""
-        active = self._members.smallest == self._config.broker_id
-        if active != self.active:
-            self.active = active
-            log.warning("this slave %s", "acts for its master from now on" if active else "leaves all to its master")
-            self._changed()
-        working = (
-            active
-            and self._config.enable_remote_escape
-            and not self._hears_master()
-            and self._knows_its_place()
-            and self._clock() >= self._stands_back_until
+        config, role = self._core.config, self._role
+        acts = self._members.smallest == config.broker_id
+        if acts != role.acting:
+            role.acting = acts
+            log.warning("this slave %s", "acts for its master from now on" if acts else "leaves all to its master")
+            if acts:
+                self._core.positions.hold()  # from now on nobody has what is beyond this log
+            for part in self._parts:
+                part.role_changed()
+        self._work(
+            wanted=acts
+            and config.enable_remote_escape
+            and not self._link.connected
+            and self._timer.knows_its_place
+            and self._core.clock() >= self._stands_back_until
         )
-        if working and not self.working:
-            self.working = True
-            for work in self.work:
-                work.start()
-        elif self.working and not working:
-            self._stop_work()
 
-    def stand_back(self) -> None:
+    def make_way(self) -> None:
         """A master comes back and is about to take over: do nothing any more that it would do again."""
-        self._stands_back_until = self._clock() + PATIENCE_MS
+        self._stands_back_until = self._core.clock() + PATIENCE_MS
         self.decide()
 
-    def stop(self) -> None:
-        """For the end of the broker."""
-        if self.working:
-            self._stop_work()
-
-    def _stop_work(self) -> None:
-        self.working = False
-        for work in self.work:
-            try:
-                work.stop()
-            except OSError:
-                log.exception("%s did not stop cleanly", work)
-
-    def runtime(self) -> dict[str, object]:
-        """For the runtime information."""
-        return {"actingMaster": self.active, "actingMasterWorks": self.working}
+    def _work(self, *, wanted: bool) -> None:
+        """Deliver what is due from now on, or do not."""
+        if wanted and not self._role.working:
+            self._role.working = True
+            self.escape.begin()
+            for part in self._parts:
+                part.lead()
+        elif self._role.working and not wanted:
+            self._role.working = False
+            for part in self._parts:
+                try:
+                    part.stand_back()
+                except OSError:
+                    log.exception("%s did not stop cleanly", part)

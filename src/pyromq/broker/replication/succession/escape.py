@@ -77,9 +77,6 @@ class Escape:
         """Forget answers that nobody asked for the last time this slave acted."""
         self._sending = {key: task for key, task in self._sending.items() if not task.done()}
 
-    def end(self) -> None:
-        """Nothing: what is on its way arrives."""
-
     async def send(self, message: PutMessage) -> PutResult:
         """Send a message to another master, trying each of them once."""
         message = _from_its_detour(message)

@@ -5,14 +5,13 @@ comes back begins behind them.
 """
 
 import logging
-from collections.abc import Callable
 
+from pyromq.broker.core import Core
 from pyromq.broker.delay.detour import copy_of, read_record, real_place
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.transaction.halfmessages import Half, HalfMessages
 from pyromq.protocol.properties import decode_properties
 from pyromq.store.log.put import PutMessage
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -22,11 +21,11 @@ SLICE = 100
 class HalfEscape:
     """Call `tick` several times a second."""
 
-    def __init__(self, halves: HalfMessages, store: MessageStore, escape: Escape, clock: Callable[[], int]) -> None:
+    def __init__(self, core: Core, halves: HalfMessages, escape: Escape) -> None:
         self._halves = halves
-        self._store = store
+        self._store = core.store
         self._escape = escape
-        self._clock = clock
+        self._clock = core.clock
         self._running = False
 
     def start(self) -> None:

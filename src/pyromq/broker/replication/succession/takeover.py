@@ -6,32 +6,23 @@ were done with is not delivered again, and nothing that only this log has is ski
 
 import asyncio
 import logging
-from typing import TypeVar
 
 from pyromq.broker.cluster.members import Members
 from pyromq.broker.core import Core
+from pyromq.broker.replication.peer import Peer
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
-from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.offsets import ConsumerOffsetTable, DelayOffsetTable
-from pyromq.protocol.codes import RequestCode, ResponseCode, request_name, response_name
+from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.replication import ExchangeBrokerHaInfoHeader
 from pyromq.protocol.routes import MASTER_ID
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 log = logging.getLogger(__name__)
 
-CALL_TIMEOUT = 5.0
 TRIES = 3
 PAUSE = 1.0
-
-Table = TypeVar("Table", bound=Body)
-
-
-class TakeOverFailed(PyroMQError):  # noqa: N818 - the name says what happened
-    """The slave answered with an error."""
 
 
 async def take_over(core: Core, members: Members) -> TimerCheckpoint | None:
@@ -53,34 +44,20 @@ async def take_over(core: Core, members: Members) -> TimerCheckpoint | None:
 
 
 async def _take_from(core: Core, slave: str) -> TimerCheckpoint | None:
-    identity, store = core.identity, core.store
-    await _call(
-        core,
-        slave,
-        RequestCode.EXCHANGE_BROKER_HA_INFO,
-        ExchangeBrokerHaInfoHeader(
-            master_ha_address=identity.ha_address,
-            master_flush_offset=store.progress.flushed,
-            master_address=identity.address,
-        ),
+    identity, store, tables = core.identity, core.store, core.tables
+    peer = Peer(core.client, lambda: slave)
+    header = ExchangeBrokerHaInfoHeader(
+        master_ha_address=identity.ha_address,
+        master_flush_offset=store.progress.flushed,
+        master_address=identity.address,
     )
-    offsets = await _fetch(core, slave, RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable)
-    delays = await _fetch(core, slave, RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable)
-    timer = TimerCheckpoint.decode((await _call(core, slave, RequestCode.GET_TIMER_CHECK_POINT)).body)
-    raised = core.offsets.raise_to(offsets, store.max_offset)
-    await core.offsets.save()
-    core.tables.delays.raise_to(delays, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
-    await asyncio.to_thread(core.tables.delays.persist, core.tables.delays.table())
+    await peer.call(Command.request(RequestCode.EXCHANGE_BROKER_HA_INFO, header))
+    offsets = await peer.fetch(RequestCode.GET_ALL_CONSUMER_OFFSET, ConsumerOffsetTable.decode)
+    delays = await peer.fetch(RequestCode.GET_ALL_DELAY_OFFSET, DelayOffsetTable.decode)
+    timer = await peer.fetch(RequestCode.GET_TIMER_CHECK_POINT, TimerCheckpoint.decode)
+    raised = tables.offsets.raise_to(offsets, store.max_offset)
+    await tables.offsets.save()
+    tables.delays.raise_to(delays, lambda level: store.max_offset(names.SCHEDULE_TOPIC, level - 1))
+    await asyncio.to_thread(tables.delays.persist, tables.delays.table())
     log.info("took over from %s, which acted for this master: %d consumer offsets were further on", slave, raised)
     return timer
-
-
-async def _fetch(core: Core, address: str, code: RequestCode, kind: type[Table]) -> Table:
-    return kind.decode((await _call(core, address, code)).body)
-
-
-async def _call(core: Core, address: str, code: RequestCode, header: Header | None = None) -> Command:
-    answer = await core.client.call(address, Command.request(code, header), CALL_TIMEOUT)
-    if answer.code != ResponseCode.SUCCESS:
-        raise TakeOverFailed(f"{request_name(code)}: {response_name(answer.code)}, {answer.remark}")
-    return answer

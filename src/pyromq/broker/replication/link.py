@@ -11,14 +11,15 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
-from pyromq.broker.config import BrokerConfig
+from pyromq.broker.cluster.registration import Registration
+from pyromq.broker.core import Core
 from pyromq.broker.replication.records import RecordStream, Suspect
+from pyromq.broker.replication.unsavedtopics import UnsavedTopics
 from pyromq.broker.replication.wire import REPORT, Blocks
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.replication import HAClientInfo, HARuntimeInfo
 from pyromq.protocol.errors import FrameError
 from pyromq.remoting.address import Address
-from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
 
@@ -67,21 +68,13 @@ class Greeting(NamedTuple):
 class _Session(asyncio.Protocol):
     """One connection to the master. `ended` is done, with the reason, once it is over."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        clock: Callable[[], int],
-        greeting: Greeting,
-        suspect: Suspect,
-        first_unsaved: Callable[[], int | None],
-    ) -> None:
-        self._suspect = suspect
-        self._first_unsaved = first_unsaved
-        self._config = config
-        self._store = store
-        self._clock = clock
+    def __init__(self, core: Core, greeting: Greeting, suspect: Suspect, unsaved: UnsavedTopics) -> None:
+        store = self._store = core.store
+        self._config = core.config
+        self._clock = core.clock
         self._greeting = greeting
+        self._suspect = suspect
+        self._unsaved = unsaved
         self._blocks = Blocks()
         self._records: RecordStream | None = None
         if store.max_physical_offset:
@@ -90,7 +83,7 @@ class _Session(asyncio.Protocol):
         self._flushing = False
         self._reported = -1
         self.received = 0
-        self.heard = self.told = clock()
+        self.heard = self.told = core.clock()
         self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -156,7 +149,7 @@ class _Session(asyncio.Protocol):
 
     def _safe(self) -> int:
         """Up to where a master made of this store could serve everything, and no less than was reported."""
-        unsaved = self._first_unsaved()
+        unsaved = self._unsaved.first()
         seen = self._store.progress.seen
         return max(self._reported, seen if unsaved is None else min(seen, unsaved))
 
@@ -183,34 +176,27 @@ class _Session(asyncio.Protocol):
 class MasterLink:
     """Follows a master from `start` to `stop`.
 
-    `find_master` gives the address of its replication port, empty while it is not known. `verdict` asks the master
-    about its log and this one.
+    `verdict` is asked about its log and this one. What lies behind the first message of an unsaved topic could not be
+    served by a master made of this store.
     """
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        store: MessageStore,
-        clock: Callable[[], int],
-        find_master: Callable[[], str],
-        verdict: Verdict,
-    ) -> None:
-        self._config = config
-        self._store = store
-        self._clock = clock
-        self._find_master = find_master
+    def __init__(self, core: Core, registration: Registration, verdict: Verdict, unsaved: UnsavedTopics) -> None:
+        self._core = core
+        self._config = core.config
+        self._store = core.store
+        self._clock = core.clock
+        self._registration = registration
         self._verdict = verdict
-        self._tls = config.client_tls()
-        self._suspect = Suspect(store.damage)
+        self._unsaved = unsaved
+        self._tls = core.config.client_tls()
+        self._suspect = Suspect(core.store.damage)
         self._session: _Session | None = None
         self._task: asyncio.Task[None] | None = None
         self._trouble = ""
         self.address = ""
         """Where the master was last found."""
-        self.joined: Callable[[], None] = lambda: None
-        """Called when a session begins."""
-        self.first_unsaved: Callable[[], int | None] = lambda: None
-        """Where the first message lies that could not be served, because its topic is not on disk."""
+        self.listeners: list[Callable[[], None]] = []
+        """Told when a session begins."""
 
     @property
     def connected(self) -> bool:
@@ -256,7 +242,7 @@ class MasterLink:
 
     async def _follow(self) -> None:
         while True:
-            self.address = self._find_master() or self.address
+            self.address = self._config.ha_master_address or self._registration.master.ha_address or self.address
             if self.address:
                 try:
                     reason = await self._one_session(Address.parse(self.address))
@@ -278,14 +264,15 @@ class MasterLink:
         loop = asyncio.get_running_loop()
         async with asyncio.timeout(CONNECT_TIMEOUT):
             _, session = await loop.create_connection(
-                lambda: _Session(self._config, self._store, self._clock, greeting, self._suspect, self.first_unsaved),
+                lambda: _Session(self._core, greeting, self._suspect, self._unsaved),
                 address.host,
                 address.port,
                 ssl=self._tls.context if self._tls is not None else None,
             )
         log.info("following the master at %s from %d on", address, greeting.first_report)
         self._session, self._trouble = session, ""
-        self.joined()
+        for listener in self.listeners:
+            listener()
         try:
             return await session.ended
         finally:
@@ -300,7 +287,7 @@ class MasterLink:
         """
         store = self._store
         async with asyncio.timeout(FLUSH_TIMEOUT):
-            while store.progress.seen < store.max_physical_offset or self.first_unsaved() is not None:
+            while store.progress.seen < store.max_physical_offset or self._unsaved.first() is not None:
                 store.when_flushed(store.max_physical_offset, lambda _on_disk: None)
                 await asyncio.sleep(LOOK_AGAIN)
         own = store.max_physical_offset

@@ -14,13 +14,13 @@ from pyromq.protocol import namespace
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.ranges import ROWS, range_batches
-from pyromq.spark.log.storefiles import StoreFiles, is_hidden, store_paths
+from pyromq.spark.log.storefiles import StoreFiles, store_paths
 from pyromq.spark.log.storeoffsets import StoreOffsets
 from pyromq.spark.log.stretches import cut
 from pyromq.spark.log.walk import walk_file
 from pyromq.spark.source.bounds import ending_offsets, starting_offsets
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.options import CorruptRecords
+from pyromq.spark.source.options import CorruptRecords, is_hidden
 from pyromq.spark.source.partitions import WORTH_A_TASK
 from pyromq.spark.task.decoder import Segment, topics_of
 from pyromq.spark.task.rowshape import RowShape

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pyromq.protocol import names
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.protocol.records.record import SYS_FLAG_AT
@@ -170,10 +169,9 @@ class StoreFiles:
         return files[0].start if files else 0
 
     def topics(self) -> list[str]:
-        """Topics that have a queue here, without the system's own."""
+        """Topics that have a queue here, the system's own among them."""
         folder = self.root / "consumequeue"
-        found = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        return [topic for topic in found if not is_hidden(topic)]
+        return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
 
     def queues(self, topic: str) -> Iterator[Queue]:
         """The queues of a topic. Raises OptionError for topics whose messages are kept in another form."""
@@ -229,11 +227,6 @@ class _Bounded:
 
     def entry(self, index: int) -> tuple[int, int, int] | None:
         return self.queue.entry(index)
-
-
-def is_hidden(topic: str) -> bool:
-    """Whether a topic is shown only to those who name it: the system's own, retries, dead letters."""
-    return names.is_system_topic(topic) or names.is_retry_topic(topic) or names.is_dlq_topic(topic)
 
 
 def store_paths(text: str, key: str) -> dict[str, Path]:

@@ -1,6 +1,5 @@
 """Offsets as the files of stores tell them, in the place of brokers; see `source.bounds.Offsets`."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -36,12 +35,7 @@ class StoreOffsets:
 
     def topics(self, store: StoreFiles) -> list[str]:
         """The topics to read of one store, by the user's name."""
-        if self.options.topic_names:
-            return self.options.topic_names
-        prefix = f"{self.options.namespace}%" if self.options.namespace else ""
-        pattern = re.compile(self.options.topics_pattern or ".*")
-        bare = [topic.removeprefix(prefix) for topic in store.topics() if topic.startswith(prefix)]
-        return [topic for topic in bare if pattern.fullmatch(topic)]
+        return self.options.topic_names or self.options.matching_topics(store.topics())
 
     def queues(self) -> list[MessageQueue]:
         return sorted(

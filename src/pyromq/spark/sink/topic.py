@@ -10,8 +10,9 @@ that nothing comes after the look (see `lanes`), so that each row is there exact
 import os
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC
+from typing import TypeVar
 from zlib import crc32
 
 import msgspec
@@ -36,8 +37,10 @@ from pyromq.spark.sink.messages import (
 )
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
-from pyromq.spark.sink.sink import Attempt, Written
+from pyromq.spark.sink.sink import Attempt, SinkTask, Written
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
+
+T = TypeVar("T")
 
 
 class Sent(Written, kw_only=True):
@@ -54,6 +57,11 @@ class Prepared(msgspec.Struct, frozen=True):
     looked: dict[MessageQueue, int] = {}
     """Where the queues ended before the first task started."""
     run: Run = Run()
+
+
+def source(query: str, sink: str) -> str:
+    """Who sends, as messages say it."""
+    return f"{query}/{sink}"
 
 
 class TopicSink:
@@ -83,64 +91,54 @@ class TopicSink:
     def once(self) -> bool:
         return self.options.once
 
-    def source(self, query: str) -> str:
-        """Who sends, as messages say it."""
-        return f"{query}/{self.name}"
+    def ask(self, question: Callable[[Wire, WritableTopic], T]) -> T:
+        """Ask the brokers of the topic, over connections that last no longer. Raises PyroMQError."""
+
+        def asked() -> T:
+            with Wire(self.options) as wire:
+                return question(wire, find_topic(wire, self.options.topic or ""))
+
+        return patiently(asked, retries=self.options.send_retries)
 
     def begin(self, query: str) -> Run | None:
         """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        topic = self.options.topic
-        if not self.once or topic is None:
-            return None
-
-        def ask() -> Run:
-            with Wire(self.options) as wire:
-                return begin_run(wire, find_topic(wire, topic), self.source(query))
-
-        return patiently(ask, retries=self.options.send_retries)
+        return self.ask(lambda wire, target: begin_run(wire, target, source(query, self.name))) if self.once else None
 
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
-        topic = self.options.topic
-        if topic is not None:
-            self.prepared = patiently(lambda: self._prepared(query, topic), retries=self.options.send_retries)
+        if self.options.topic is not None:
+            self.prepared = self.ask(lambda wire, target: self._prepared(wire, target, query))
 
-    def _prepared(self, query: str, topic: str) -> Prepared:
-        with Wire(self.options) as wire:
-            target = find_topic(wire, topic)
-            if not self.once:
-                return Prepared(target)
-            # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
-            known = self.run or (self.prepared.run if self.prepared is not None else Run())
-            run = continued(wire, target, self.source(query), known)
-            if self.options.delivery is Delivery.EXACTLY_ONCE:
-                check_all_know(target, run)
-            marks = None if self.bounded else read_marks(wire, target, groups(wire, query, self.name), run)
-            return Prepared(target, marks, max_offsets(wire, target), run)
+    def _prepared(self, wire: Wire, target: WritableTopic, query: str) -> Prepared:
+        if not self.once:
+            return Prepared(target)
+        # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
+        known = self.run or (self.prepared.run if self.prepared is not None else Run())
+        run = continued(wire, target, source(query, self.name), known)
+        if self.options.delivery is Delivery.EXACTLY_ONCE:
+            check_all_know(target, run)
+        marks = None if self.bounded else read_marks(wire, target, groups(wire, query, self.name), run)
+        return Prepared(target, marks, max_offsets(wire, target), run)
 
-    def open(self, attempt: Attempt, schema: pa.Schema) -> "TopicTask":
+    def open(self, attempt: Attempt, schema: pa.Schema) -> SinkTask:
         if self.shape is None:
             check_message_columns(schema)
         rows = message_rows if self.shape is None else shaped_rows(self.shape, schema)
         return TopicTask(self, attempt, rows, self.prepared)
 
     def commit(self, query: str, batch: int, messages: Sequence[bytes]) -> int:
-        sent = [Sent.decode(message) for message in messages]
-        topic = self.options.topic
-        if self.once and topic is not None:
-            patiently(lambda: self._finish(query, batch, topic), retries=self.options.send_retries)
-        return sum(each.rows for each in sent)
+        if self.once:
+            self.ask(lambda wire, target: self._finish(wire, target, query, batch))
+        return sum(Sent.decode(message).rows for message in messages)
 
-    def _finish(self, query: str, batch: int, topic: str) -> None:
+    def _finish(self, wire: Wire, target: WritableTopic, query: str, batch: int) -> None:
         """No task of this query sends now: all that is there belongs to finished batches, this one included."""
-        with Wire(self.options) as wire:
-            target = find_topic(wire, topic)
-            if self.bounded:
-                if self.prepared is not None:
-                    end_run(wire, target, self.source(query), self.prepared.run)
-                return
-            names = groups(wire, query, self.name)
-            move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
+        if self.bounded:
+            if self.prepared is not None:
+                end_run(wire, target, source(query, self.name), self.prepared.run)
+            return
+        names = groups(wire, query, self.name)
+        move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
 
 
 class TopicTask:
@@ -153,7 +151,7 @@ class TopicTask:
         self._attempt = attempt
         self._rows = rows
         self._wire = Wire(sink.options)
-        self._source = sink.source(attempt.query)
+        self._source = source(attempt.query, sink.name)
         self._prepared = prepared
         self._targets: dict[str, WritableTopic] = {}
         self._lanes = (

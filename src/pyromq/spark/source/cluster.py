@@ -5,7 +5,6 @@ out where the caller can go on without it, and logged once until it is back.
 """
 
 import logging
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Self, TypeVar
@@ -82,15 +81,7 @@ class Cluster:
         options = self.options
         found = options.topic_names or sorted({queue.topic for queue in options.assigned})
         if options.topics_pattern is not None:
-            pattern = re.compile(options.topics_pattern)
-            prefix = f"{options.namespace}%" if options.namespace else ""
-            found = [
-                bare
-                for topic in self.wire.topics(self._timeout)
-                if topic.startswith(prefix)
-                and not (names.is_system_topic(topic) or names.is_retry_topic(topic) or names.is_dlq_topic(topic))
-                and pattern.fullmatch(bare := topic.removeprefix(prefix))
-            ]
+            found = options.matching_topics(self.wire.topics(self._timeout))
         if options.include_retry_topic and options.group is not None:
             found = [*found, names.retry_topic(options.group)]
         return found

@@ -2,7 +2,7 @@
 
 import enum
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 import msgspec
@@ -112,6 +112,18 @@ class SelectionOptions(RowOptions):
         """The topics named one by one."""
         texts = [self.topic or "", *(self.topics or "").split(",")]
         return list(dict.fromkeys(text.strip() for text in texts if text.strip()))
+
+    def matching_topics(self, topics: Iterable[str]) -> list[str]:
+        """Of topics by their names on the wire, those that are shown and fit the pattern, by the user's name."""
+        prefix = f"{self.namespace}%" if self.namespace else ""
+        pattern = re.compile(self.topics_pattern or ".*")
+        return [
+            bare
+            for topic in topics
+            if topic.startswith(prefix)
+            and not is_hidden(topic)
+            and pattern.fullmatch(bare := topic.removeprefix(prefix))
+        ]
 
     @property
     def wanted_tags(self) -> frozenset[str] | None:
@@ -224,6 +236,11 @@ class SourceOptions(SelectionOptions):
         if self.read_mode is ReadMode.LOG and self.filter_type is FilterType.SQL92:
             raise OptionError("only brokers know SQL92 filters: say readMode=pull, or filter the rows in Spark")
         _ = self.max_delay
+
+
+def is_hidden(topic: str) -> bool:
+    """Whether a topic is shown only to those who name it: the system's own, retries, dead letters."""
+    return names.is_system_topic(topic) or names.is_retry_topic(topic) or names.is_dlq_topic(topic)
 
 
 def queue_offsets(text: str, key: str) -> Positions:

@@ -5,8 +5,8 @@ same however often the batch runs, so each reaches the topic once. The driver ke
 for a topic sink.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
@@ -19,16 +19,15 @@ from pyromq.spark.net.patience import patiently
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
 from pyromq.spark.pipeline.definition.plan import Plan, connection
-from pyromq.spark.sink.lanes import Lanes, Run, begin_run
+from pyromq.spark.sink.lanes import Lanes, Run
 from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
 from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
-from pyromq.spark.sink.sink import Attempt, Written
+from pyromq.spark.sink.sink import Attempt, SinkTask, Written
+from pyromq.spark.sink.topic import TopicSink, source
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.task.body import BODY, ERROR
-
-T = TypeVar("T")
 
 NAME = "dlq"
 ENOUGH = 100
@@ -57,28 +56,16 @@ def letters_options(plan: Plan) -> TopicSinkOptions:
     )
 
 
-def source(query: str) -> str:
-    """Who sends, as messages say it."""
-    return f"{query}/{NAME}"
-
-
-class DeadLetterSink:
+class DeadLetterSink(TopicSink):
     """The driver's side: marks. What it is told about batches is only that they are finished."""
 
-    name = NAME
-
     def __init__(self, plan: Plan) -> None:
-        self._options = letters_options(plan)
-        self._run = plan.runs.get(NAME, Run())
-
-    def begin(self, query: str) -> Run:
-        """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        return self._ask(lambda wire, target: begin_run(wire, target, source(query)))
+        super().__init__(letters_options(plan), name=NAME, run=plan.runs.get(NAME, Run()))
 
     def prepare(self, query: str) -> None:
-        self._ask(lambda wire, target: read_marks(wire, target, groups(wire, query, NAME), self._run))
+        self.ask(lambda wire, target: self._marks(wire, target, query))
 
-    def open(self, attempt: Attempt, schema: pa.Schema) -> "_Silent":
+    def open(self, attempt: Attempt, schema: pa.Schema) -> SinkTask:
         del attempt, schema
         return _Silent()
 
@@ -87,21 +74,16 @@ class DeadLetterSink:
         del messages
 
         def finish(wire: Wire, target: WritableTopic) -> int:
-            names = groups(wire, query, NAME)
-            marks = read_marks(wire, target, names, self._run)
-            before = marks.before(batch)
+            marks = self._marks(wire, target, query)
             ends = max_offsets(wire, target)
-            move_marks(wire, target, names, marks, batch, ends)
+            move_marks(wire, target, groups(wire, query, NAME), marks, batch, ends)
+            before = marks.before(batch)
             return sum(end - before.get(queue, end) for queue, end in ends.items())
 
-        return self._ask(finish)
+        return self.ask(finish)
 
-    def _ask(self, question: Callable[[Wire, WritableTopic], T]) -> T:
-        def ask() -> T:
-            with Wire(self._options) as wire:
-                return question(wire, find_topic(wire, self._options.topic or ""))
-
-        return patiently(ask, retries=self._options.send_retries)
+    def _marks(self, wire: Wire, target: WritableTopic, query: str) -> Marks:
+        return read_marks(wire, target, groups(wire, query, NAME), self.run or Run())
 
 
 class _Silent:
@@ -128,7 +110,7 @@ class Diverter:
         self._sender: FrameSender | None = None
         self._stored: set[str] = set()
         self._starts: dict[MessageQueue, int] = {}
-        self._source = source(attempt.query)
+        self._source = source(attempt.query, NAME)
         self._rows = 0
         self._bad = 0
 

@@ -27,7 +27,6 @@ from pyromq.spark.pipeline.definition.definition import (
 )
 from pyromq.spark.pipeline.definition.plan import Plan, make_sinks, message_columns, source_options, text
 from pyromq.spark.pipeline.run import rowsink, rowsource, stages
-from pyromq.spark.pipeline.run.deadletter import DeadLetterSink
 from pyromq.spark.pipeline.run.faults import explain, is_transient
 from pyromq.spark.pipeline.run.outputs import check_output, check_types, keep_outputs
 from pyromq.spark.pipeline.run.progress import Progress, Totals, end_of, read_progress
@@ -258,9 +257,7 @@ def make_plan(
 
 def begin_runs(plan: Plan) -> dict[str, Run]:
     """Begin a run at every topic that must not get rows twice; returns those of each sink. Raises PyroMQError."""
-    runs = {
-        sink.name: sink.begin(plan.query) for sink in make_sinks(plan) if isinstance(sink, TopicSink | DeadLetterSink)
-    }
+    runs = {sink.name: sink.begin(plan.query) for sink in make_sinks(plan) if isinstance(sink, TopicSink)}
     return {name: run for name, run in runs.items() if run is not None}
 
 

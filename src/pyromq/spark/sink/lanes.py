@@ -9,7 +9,6 @@ from collections.abc import Iterable
 
 import msgspec
 
-from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.offsets import WriterQueues
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -122,6 +121,4 @@ def _ask(wire: Wire, target: WritableTopic, broker: str, header: OpenWriterHeade
     answer = wire.call(target.addresses[broker], Command.request(RequestCode.OPEN_WRITER, header), TIMEOUT)
     if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
         return None
-    if answer.code != ResponseCode.SUCCESS and answer.code not in SAFE:
-        raise BrokerError(answer.code, answer.remark, broker=broker, request="opening a writer")
-    return answer
+    return succeeded(answer, "opening a writer", broker=broker, also=SAFE)

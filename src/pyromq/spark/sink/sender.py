@@ -226,7 +226,7 @@ class FrameSender:
             return [frame]
         busy = answer.code in BUSY or unsafe
         if busy and frame.tries <= self._options.send_retries:
-            self._pause(frame.tries)
+            self._sleep(pause_after(frame.tries))
             return [frame]
         kind = SendFailedError if busy else RefusedError
         raise kind(
@@ -256,7 +256,7 @@ class FrameSender:
                 raise SendFailedError(
                     f"{frame.address} could not be reached for {frame.queue.topic}, tried {tries} times: {error}"
                 ) from error
-            self._pause(tries)
+            self._sleep(pause_after(tries))
             try:
                 return [each for each in lost if self._unstored(each)]
             except RemotingError as again:
@@ -269,6 +269,3 @@ class FrameSender:
             stored = self._recheck(frame.queue)
             frame.items = [item for item in frame.items if item.sequence not in stored]
         return bool(frame.items)
-
-    def _pause(self, tries: int) -> None:
-        self._sleep(pause_after(tries))

@@ -188,7 +188,8 @@ class Puller:
             each.found.append((memoryview(answer.body), delta))
         elif answer.code == ResponseCode.PULL_OFFSET_MOVED:
             moved_on = header.next_begin_offset > each.offset
-            self._lost(each, header.next_begin_offset if moved_on else each.wanted.end, _reason(moved_on))
+            upto, reason = (header.next_begin_offset, "expired") if moved_on else (each.wanted.end, "truncated")
+            self._lost(each, upto, reason)
             return
         if header.next_begin_offset <= each.offset:
             # A slave that is behind, or records on their way out of the store: soon there is an answer.
@@ -240,10 +241,6 @@ class Puller:
             return False
         serving = set() if route is None else {broker.broker_name for broker in route.broker_datas}
         return queue.broker_name in living - serving
-
-
-def _reason(moved_on: bool) -> str:
-    return "expired" if moved_on else "truncated"
 
 
 _cached: dict[tuple[object, ...], Cluster] = {}

@@ -10,7 +10,7 @@ import msgspec
 
 from pyromq.durable import write_file
 from pyromq.settings.declaration import options
-from pyromq.spark.columns import DEFAULT
+from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import (
@@ -134,8 +134,6 @@ def message_columns(definition: Definition) -> list[str]:
 
 def hidden_columns(definition: Definition) -> list[str]:
     """Columns that only deduplication and watermark need; they are gone after it unless asked for."""
-    from pyromq.spark.columns import COLUMNS  # noqa: PLC0415 - keeps pyarrow out of commands that do not need it
-
     wanted = [*definition.dedup.keys, definition.dedup.time] if definition.dedup is not None else []
     if definition.watermark is not None:
         wanted.append(definition.watermark.time)

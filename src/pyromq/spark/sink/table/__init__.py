@@ -1,1 +1,5 @@
-"""Tables of files as sinks: Parquet with manifests, Delta, Iceberg."""
+"""Tables of files as sinks: Parquet with manifests, Delta, Iceberg.
+
+All of them write with `task` and `datafile`; `folder` has the names and places of a table that has manifests
+(`manifest`), which `compaction` merges.
+"""

@@ -1,18 +1,29 @@
-"""What a record is on its way from the log to queue, index and whoever waits: a value, made where it is appended."""
+"""What a record is on its way from the log to queue, index and whoever waits: made where it is appended, or read back.
+
+One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`. Both know how they
+are entered; when they may be is up to the dispatcher.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar
 
 import msgspec
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property, decode_properties
+from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.tags import tags_code
+from pyromq.store.index.index import Index
 from pyromq.store.index.keyhash import Key
 from pyromq.store.queue.consumequeue import ConsumeQueue
 
+_TRANSACTION = sysflag.TRANSACTION_MASK
+_COMMIT = sysflag.COMMIT
+_ROLLBACK = sysflag.ROLLBACK
+
 
 class Arrival(msgspec.Struct, gc=False):
-    """One record on its way to queue, index and listeners."""
+    """One record, for its queue, the index and listeners."""
 
     topic: str
     queue_id: int
@@ -25,10 +36,31 @@ class Arrival(msgspec.Struct, gc=False):
     properties: dict[str, str]
     queue: ConsumeQueue
 
+    count: ClassVar[int] = 1
+
     @property
     def next_offset(self) -> int:
         """The queue offset after it."""
         return self.queue_offset + 1
+
+    @property
+    def queued(self) -> bool:
+        """Whether consumers get it: half messages and rollbacks have no place in a queue."""
+        return not self.sys_flag & _TRANSACTION or self.sys_flag & _TRANSACTION == _COMMIT
+
+    def arrivals(self) -> Sequence["Arrival"]:
+        """Each record by itself."""
+        return (self,)
+
+    def enter(self, index: Index | None) -> bool:
+        """Into queue and index, unless it is there. Raises DiskFullError, OSError; StoreFormatError for its offset."""
+        kind = self.sys_flag & _TRANSACTION
+        if not kind or kind == _COMMIT:
+            self.queue.append(self.queue_offset, self.physical_offset, self.size, self.tags_code)
+        if index is not None and kind != _ROLLBACK:
+            find = self.properties.get
+            index.add(self.topic, find("UNIQ_KEY"), find("KEYS"), self.physical_offset, self.store_timestamp)
+        return True
 
 
 class Run(msgspec.Struct, gc=False):
@@ -51,13 +83,19 @@ class Run(msgspec.Struct, gc=False):
     keys: Sequence[Key]
     texts: Sequence[bytes]
 
+    queued: ClassVar[bool] = True
+
+    @property
+    def count(self) -> int:
+        return len(self.offsets)
+
     @property
     def next_offset(self) -> int:
         """The queue offset after the last of them."""
         return self.queue_offset + len(self.offsets)
 
-    def records(self) -> list[Arrival]:
-        """Each by itself."""
+    def arrivals(self) -> Sequence[Arrival]:
+        """Each record by itself."""
         return [
             Arrival(
                 self.topic, self.queue_id, number, offset, size, code, self.store_timestamp, self.sys_flag,
@@ -67,6 +105,16 @@ class Run(msgspec.Struct, gc=False):
                 zip(self.offsets, self.sizes, self.codes, self.texts, strict=True), self.queue_offset
             )
         ]  # fmt: skip
+
+    def enter(self, index: Index | None) -> bool:
+        """All as one; False when they do not simply follow what is there, and must be entered one by one.
+
+        Raises DiskFullError and OSError; then, too, each may be entered again.
+        """
+        offsets = self.offsets
+        if not self.queue.extend(self.queue_offset, offsets, self.sizes, self.codes):
+            return False
+        return index is None or index.add_keys(self.keys, offsets[0], offsets[-1])
 
 
 Listener = Callable[[Arrival], None]

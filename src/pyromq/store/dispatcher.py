@@ -7,236 +7,114 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Callable, Container, Mapping, Sequence
-from itertools import groupby, takewhile
+from collections.abc import Container, Mapping, Sequence
 
-from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
-from pyromq.protocol.records.tags import tags_code
 from pyromq.store.arrival import Arrival, Listener, Run, code_of
 from pyromq.store.errors import DiskFullError, StoreFormatError
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.damage import Damage
 from pyromq.store.log.walk import LogRecord, Walker
-from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.table import ConsumeQueues
 
 log = logging.getLogger(__name__)
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
-_COMMIT = sysflag.COMMIT
-_ROLLBACK = sysflag.ROLLBACK
 
 
 class Dispatcher:
     """Feeds queues and `index` (None: no index). `listeners` may be added to at any time."""
 
     def __init__(
-        self, queues: ConsumeQueues, index: Index | None, flags: RunningFlags, delays: Mapping[int, int]
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        index: Index | None,
+        flags: RunningFlags,
+        damage: Damage,
+        delays: Mapping[int, int],
     ) -> None:
+        self._log = commit_log
         self._queues = queues
         self._index = index
         self._flags = flags
+        self._damage = damage
         self._delays = delays
         self.listeners: list[tuple[Listener, Container[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
         self.waiting: deque[Arrival | Run] = deque()
         """Records that may not be seen yet, or could not be entered."""
-        self._packed = 0  # how many more records than entries wait: a stretch is one entry
+        self.backlog = 0
+        """How many records wait."""
         self.position = 0
         self.last_timestamp = 0
         """Store time of the last record dispatched."""
+        self.growing = False
+        """The log gets pieces of another one, whose last record may still be on its way."""
         self.stuck = False
         """A queue could not be written, for want of disk space; `advance` tries again from there."""
-        self._busy = False
-        self._next: Callable[[], None] | None = None
+        self._advancing = False
+        self._asked = -1
 
-    def turn(self, work: Callable[[], None]) -> None:
-        """Dispatch by `work`, not nested: a listener may come back here, since a read settles what the disk has.
+    def hold(self, runs: Sequence[Arrival | Run], count: int) -> None:
+        """Have records, `count` of them, wait until `advance` lets them be seen."""
+        self.waiting.extend(runs)
+        self.backlog += count
 
-        Its work runs when the present one is through, else records would be dispatched twice, or never.
+    def advance(self, end: int) -> None:
+        """Dispatch what ends at or below an offset of the log: what waits and, if nothing does, what the log has.
+
+        A slave's log is walked, and one whose recovery ran out of disk space. Not nested: what a listener asks for that
+        waits for the disk is done when the present call is through, else records would be dispatched twice, or never.
         """
-        if self._busy:
-            self._next = work
+        self._asked = max(self._asked, end)
+        if self._advancing:
             return
-        self._busy = True
+        self._advancing = True
         try:
-            work()
-            while self._next is not None:
-                following, self._next = self._next, None
-                following()
+            while self._asked >= 0:
+                end, self._asked = self._asked, -1
+                self._enter_waiting(end)
+                if not self.waiting and self.position < end:
+                    self._enter_log(end)
         finally:
-            self._busy, self._next = False, None
+            self._advancing, self._asked = False, -1
 
-    @property
-    def backlog(self) -> int:
-        """How many records wait."""
-        return len(self.waiting) + self._packed
+    def enter(self, run: Arrival | Run) -> bool:
+        """Enter records that may be seen into queue and index, and tell who listens. Out of turn if others wait.
 
-    def hold(self, stretch: Run) -> None:
-        """Have the records of a stretch wait."""
-        self.waiting.append(stretch)
-        self._packed += len(stretch.offsets) - 1
-
-    def add(self, record: Arrival) -> None:
-        """Dispatch a record that may be seen at once, after those that wait."""
-        if self.waiting or not self.feed(record):
-            self.waiting.append(record)
-
-    def add_many(self, records: Sequence[Arrival]) -> None:
-        """`add` for each of several records, which lie in the log in this order."""
-        if self.waiting or not self._enter_many(records):
-            for record in records:
-                self.add(record)
-
-    def add_stretch(self, stretch: Run) -> None:
-        """`add` for each record of a stretch."""
-        if self.waiting or not self._enter_stretch(stretch):
-            for record in stretch.records():
-                self.add(record)
-
-    def advance(self, confirmed: int) -> None:
-        """Dispatch what waits, as far as records end at or below `confirmed`."""
-        waiting = self.waiting
-        ready = list(takewhile(lambda record: record.physical_offset + record.size <= confirmed, waiting))
-        if self._enter_all(ready):
-            return
-        while waiting:
-            record = waiting[0]
-            if record.physical_offset + record.size > confirmed:
-                return
-            if isinstance(record, Run):
-                waiting.popleft()
-                waiting.extendleft(reversed(self._unpack(record)))
-            elif self.feed(record):
-                waiting.popleft()
-            else:
-                return
-
-    def _enter_all(self, ready: Sequence[Arrival | Run]) -> bool:
-        """Enter the first of those that wait, with as few steps as can be; False when the rest takes more."""
-        waiting = self.waiting
-        for kind, run in groupby(ready, type):
-            if kind is Run:
-                for stretch in run:
-                    if not isinstance(stretch, Run) or not self._enter_stretch(stretch):
-                        return False
-                    waiting.popleft()
-                    self._packed -= len(stretch.offsets) - 1
-            else:
-                records = [record for record in run if isinstance(record, Arrival)]
-                if not self._enter_many(records):
-                    return False
-                for _ in records:
-                    waiting.popleft()
-        return True
-
-    def _enter_stretch(self, stretch: Run) -> bool:
-        """Enter records as one; False when they must be entered one by one, again if need be."""
-        offsets, topic, index = stretch.offsets, stretch.topic, self._index
+        False when that takes space that the disk does not have, or must be done record by record.
+        """
+        try:
+            if not run.enter(self._index):
+                return False
+        except (DiskFullError, OSError) as error:
+            return self._halt(run, error)
+        except StoreFormatError as error:
+            log.error("the record at %d is left out of its queue: %s", run.physical_offset, error)  # noqa: TRY400
+        self.position = run.physical_offset + run.size
+        self.last_timestamp = run.store_timestamp
         if self.stuck:
-            return False
-        try:
-            if not stretch.queue.extend(stretch.queue_offset, offsets, stretch.sizes, stretch.codes):
-                return False
-            if index is not None and not index.add_keys(stretch.keys, offsets[0], offsets[-1]):
-                return False
-        except (DiskFullError, OSError):
-            return False
-        self.position = stretch.physical_offset + stretch.size
-        self.last_timestamp = stretch.store_timestamp
-        if any(topics is None or topic in topics for _, topics in self.listeners):
-            for record in stretch.records():
-                for listener, topics in self.listeners:
-                    if topics is None or topic in topics:  # asked again: hearing of one may change who wants the next
-                        listener(record)
-        return True
-
-    def _unpack(self, stretch: Run) -> list[Arrival]:
-        """The records of a stretch that no longer waits as one."""
-        self._packed -= len(stretch.offsets) - 1
-        return stretch.records()
-
-    def _enter_many(self, records: Sequence[Arrival]) -> bool:
-        """Enter records step by step for all of them; False when they must be entered one by one, again if need be."""
-        index = self._index
-        if not records or self.stuck or any(record.sys_flag & _TRANSACTION for record in records):
-            return False
-        try:
-            for record in records:
-                record.queue.append(record.queue_offset, record.physical_offset, record.size, record.tags_code)
-            if index is not None:
-                index.add_many(records)
-        except (DiskFullError, OSError, StoreFormatError):
-            return False
-        last = records[-1]
-        self.position = last.physical_offset + last.size
-        self.last_timestamp = last.store_timestamp
-        there = {record.topic for record in records}
+            self._resume()
+        topic = run.topic
         for listener, topics in self.listeners:
-            if topics is None or any(topic in topics for topic in there):
-                for record in records:
-                    if topics is None or record.topic in topics:
-                        listener(record)
+            if (topics is None or topic in topics) and run.queued:
+                for arrival in run.arrivals():
+                    if topics is None or topic in topics:  # hearing of one may change who wants the next
+                        listener(arrival)
         return True
 
-    def follow(self, walker: Walker) -> None:
-        """Dispatch records that came as raw bytes, which begin at `position`; stops where a queue cannot be written."""
-        self.advance(walker.position)
-        if self.stuck:
-            return
-        for record in walker:
-            self.add(self._read(record))
-            if self.stuck:
-                return
-        self.position = max(self.position, walker.position)
-
-    def catch_up(self, walker: Walker) -> None:
-        """Go on where recovery had to stop: dispatch records from `position` on, as far as queues can be written."""
-        for record in walker:
-            if not self.redo(record):
-                return
-        self.position = max(self.position, walker.position)
-
-    def redo(self, record: LogRecord) -> bool:
-        """Recovery: enter a record of the log unless it is there already. False when the disk is full."""
+    def recover(self, record: LogRecord) -> bool:
+        """Enter a record of the log unless it is there already. False when the disk is full."""
+        properties = record.properties()
         try:
-            if self.listeners or self.stuck:
-                return self.feed(self._read(record))
-            self._enter(record)
-        except (DiskFullError, OSError):
-            return self.feed(self._read(record))  # which fails as well, and says so
+            queue = self._queues.get_or_create(record.topic, record.queue_id)
         except StoreFormatError as error:
             log.warning("the record at %d is left out of its queue: %s", record.offset, error)
-        return True
-
-    def _enter(self, record: LogRecord) -> None:
-        """What `feed` does for a record that nobody listens for, without all in between: recovery has many to enter."""
-        properties = record.properties()
-        kind, timestamp = record.sys_flag & _TRANSACTION, record.store_timestamp
-        topic, offset, size = record.topic, record.offset, record.size
-        if not kind or kind == _COMMIT:
-            tags = properties.get("TAGS")
-            code = tags_code(tags) if topic != SCHEDULE_TOPIC else code_of(topic, properties, timestamp, self._delays)
-            self._queues.get_or_create(topic, record.queue_id).append(record.queue_offset, offset, size, code)
-        if self._index is not None and kind != _ROLLBACK:
-            self._index.add(topic, properties.get("UNIQ_KEY"), properties.get("KEYS"), offset, timestamp)
-        self.position = offset + size
-        self.last_timestamp = timestamp
-
-    def forget(self, offset: int) -> None:
-        """The log was cut to `offset`."""
-        waiting = self.waiting
-        while waiting and waiting[-1].physical_offset + waiting[-1].size > offset:
-            last = waiting.pop()
-            if isinstance(last, Run):  # its first records may be left
-                left = [record for record in self._unpack(last) if record.physical_offset < offset]
-                waiting.extend(left)
-        self.position = min(self.position, offset)
-
-    def _read(self, record: LogRecord) -> Arrival:
-        properties = record.properties()
-        return Arrival(
+            return True
+        arrival = Arrival(
             record.topic,
             record.queue_id,
             record.queue_offset,
@@ -246,75 +124,94 @@ class Dispatcher:
             record.store_timestamp,
             record.sys_flag,
             properties,
-            self._queues.get_or_create(record.topic, record.queue_id),
+            queue,
         )
+        return self.enter(arrival)
 
-    def feed(self, record: Arrival) -> bool:
-        """Dispatch one record, out of turn if others wait. False when a queue cannot be written."""
-        return self.enter(
-            record.topic,
-            record.queue_id,
-            record.queue_offset,
-            record.physical_offset,
-            record.size,
-            record.tags_code,
-            record.store_timestamp,
-            record.sys_flag,
-            record.properties,
-            record.queue,
-        )
+    def forget(self, offset: int) -> None:
+        """The log was cut to `offset`."""
+        waiting = self.waiting
+        while waiting and waiting[-1].physical_offset + waiting[-1].size > offset:
+            last = waiting.pop()
+            self.backlog -= last.count
+            left = [each for each in last.arrivals() if each.physical_offset + each.size <= offset]
+            self.hold(left, len(left))  # the first records of a run
+        self.position = min(self.position, offset)
 
-    def enter(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        offset: int,
-        size: int,
-        code: int,
-        timestamp: int,
-        sys_flag: int,
-        properties: dict[str, str],
-        queue: ConsumeQueue,
-    ) -> bool:
-        """The same with the fields of a `Arrival`, which is made only if somebody listens."""
-        kind = sys_flag & _TRANSACTION
-        queued = not kind or kind == _COMMIT
+    def _enter_waiting(self, end: int) -> None:
+        """What waits, as far as it ends at or below an offset: messages together, else one run after the other."""
+        waiting, together = self.waiting, not self.stuck
+        while waiting and waiting[0].physical_offset + waiting[0].size <= end:
+            if together and len(group := self._group(end)) > 1:
+                together = self._enter_group(group)
+                if together:
+                    self.backlog -= len(group)
+                    for _ in group:
+                        waiting.popleft()
+                continue
+            run = waiting[0]
+            if self.enter(run):
+                waiting.popleft()
+                self.backlog -= run.count
+            elif run.count > 1:
+                waiting.popleft()
+                waiting.extendleft(reversed(run.arrivals()))  # as many as there is space for
+            else:
+                return
+
+    def _group(self, end: int) -> list[Arrival]:
+        """The first of those that wait, as far as they are messages for consumers that may be seen."""
+        group: list[Arrival] = []
+        for run in self.waiting:
+            if not isinstance(run, Arrival) or run.sys_flag & _TRANSACTION or run.physical_offset + run.size > end:
+                break
+            group.append(run)
+        return group
+
+    def _enter_group(self, group: Sequence[Arrival]) -> bool:
+        """`enter` for each, step by step for all, which is a tenth quicker: loops so short that the processor keeps
+        them at hand. False when they must be entered one by one, again if need be."""
         try:
-            if queued:
-                queue.append(queue_offset, offset, size, code)
-            if self._index is not None and kind != _ROLLBACK:
-                find = properties.get
-                self._index.add(topic, find("UNIQ_KEY"), find("KEYS"), offset, timestamp)
-        except (DiskFullError, OSError) as error:
-            return self._halt(topic, queue_id, queue_offset, error)
-        except StoreFormatError:
-            log.exception("the record at %d is left out of its queue", offset)
-        self.position = offset + size
-        self.last_timestamp = timestamp
-        if self.stuck:
-            self._resume()
-        if queued:
-            for listener, topics in self.listeners:
-                if topics is None or topic in topics:
-                    fields = (topic, queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties, queue)
-                    listener(Arrival(*fields))
+            for each in group:
+                each.queue.append(each.queue_offset, each.physical_offset, each.size, each.tags_code)
+            if self._index is not None:
+                self._index.add_many(group)
+        except (DiskFullError, OSError, StoreFormatError):
+            return False
+        last = group[-1]
+        self.position = last.physical_offset + last.size
+        self.last_timestamp = last.store_timestamp
+        there = {each.topic for each in group}
+        for listener, topics in self.listeners:
+            if topics is None or any(topic in topics for topic in there):
+                for each in group:
+                    if topics is None or each.topic in topics:
+                        listener(each)
         return True
+
+    def _enter_log(self, end: int) -> None:
+        start = max(self.position, self._log.min_offset)
+        walker = Walker(self._log.files, start, verify_crc=False, end=end, damage=self._damage, growing=self.growing)
+        for record in walker:
+            if not self.recover(record):
+                return
+        self.position = max(self.position, walker.position)
 
     def _resume(self) -> None:
         self.stuck = False
         self._flags.clear(Flag.LOGIC_DISK_FULL)
         log.info("consume queues can be written again, dispatching goes on at %d", self.position)
 
-    def _halt(self, topic: str, queue_id: int, queue_offset: int, error: Exception) -> bool:
-        if not self.stuck:
-            self.stuck = True
-            self._flags.set(Flag.LOGIC_DISK_FULL)
-            log.error(
-                "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
-                queue_id,
-                topic,
-                queue_offset,
-                error,
-            )
+    def _halt(self, run: Arrival | Run, error: Exception) -> bool:
+        if self.stuck or run.count > 1:  # a run is tried again, record by record
+            return False
+        self.stuck = True
+        self._flags.set(Flag.LOGIC_DISK_FULL)
+        log.error(
+            "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
+            run.queue_id,
+            run.topic,
+            run.queue_offset,
+            error,
+        )
         return False

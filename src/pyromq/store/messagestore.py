@@ -31,13 +31,13 @@ from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.index.lookup import Lookup
 from pyromq.store.lock import StoreLock, mark_running
-from pyromq.store.log.admission import Hook
-from pyromq.store.log.batch import BatchAppender
+from pyromq.store.log.appender import Appender
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.flush import Flusher, Post
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
-from pyromq.store.log.walk import Walker
+from pyromq.store.log.rules import Hook
+from pyromq.store.log.tail import Tails
 from pyromq.store.progress import Progress
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
@@ -56,8 +56,8 @@ class MessageStore:
     """A store directory, usable between `open` and `close`.
 
     `clock` gives Unix milliseconds. `post` runs a function in the owner's thread, soon; an asyncio program passes
-    `loop.call_soon_threadsafe`, without it completions run during `wait_durable`, `get` and `tick`. `store_host` is the
-    broker's address, which is part of message ids.
+    `loop.call_soon_threadsafe`, without it completions run during `wait_durable`, `flush` and `tick`. `store_host` is
+    the broker's address, which is part of message ids.
     """
 
     def __init__(
@@ -80,10 +80,11 @@ class MessageStore:
         self.checkpoint = Checkpoint(config.checkpoint_path)
         self.damage = Damage(config.commit_log_dir)
         """What is known to be broken in the log."""
-        self._dispatcher = Dispatcher(self.queues, self.index, self.flags, config.delays)
-        self._flusher = Flusher(self.commit_log, config, clock, post, self._on_flushed, self._on_flush_failure)
-        self._appender = BatchAppender(
-            config, clock, self.commit_log, self.queues, self._dispatcher, self._flusher, self.flags, self.stats
+        self._dispatcher = Dispatcher(self.commit_log, self.queues, self.index, self.flags, self.damage, config.delays)
+        self._flusher = Flusher(self.commit_log, config, clock, post, self._dispatcher.advance, self._on_flush_failure)
+        self._tails = Tails(self.queues, self._dispatcher.waiting)
+        self._appender = Appender(
+            config, clock, self.commit_log, self._tails, self._dispatcher, self._flusher, self.flags, self.stats
         )
         self._reader = Reader(config, self.commit_log, self.queues, self.damage)
         self.lookup = Lookup(self.commit_log, self.queues, self.index)
@@ -116,7 +117,8 @@ class MessageStore:
         self.put = self._appender.put
         self.put_batch = self._appender.put_batch
         self.put_many = self._appender.put_many
-        self._appender.store_host = pack_host(store_host)
+        self.role = config.broker_role
+        self.store_host = store_host
         self.was_in_order = True
         """Whether the last stop, here or at Apache's, was one in order: all that was to be saved was."""
 
@@ -126,7 +128,7 @@ class MessageStore:
             raise StoreError(f"{', '.join(sorted(fixed))} cannot be changed while the store is open")
         self.config = replace(self.config, **settings)  # type: ignore[arg-type]  # names of fields, checked by the caller
         self.retention.use(self.config)
-        self._appender.use(self.config)
+        self._appender.rules.use(self.config)
 
     # -- life --
 
@@ -183,7 +185,7 @@ class MessageStore:
 
     def close(self) -> None:
         """Flush everything and let go. Closing twice is harmless; slices handed out stay readable."""
-        if not self._appender.accepting:
+        if not self._appender.rules.accepting:
             return
         self._appender.stop()
         self._flusher.stop()
@@ -283,7 +285,7 @@ class MessageStore:
 
         Without marks it sees every message, which slows down all of them.
         """
-        self._appender.add_hook(hook, marks)
+        self._appender.rules.add_hook(hook, marks)
 
     def add_listener(self, listener: Listener, topics: Container[str] | None = None) -> None:
         """Have `listener` told about each message that becomes visible to readers.
@@ -307,8 +309,6 @@ class MessageStore:
     ) -> GetResult:
         """Messages of a queue from `offset` on, within the limits of the configuration or of `max_bytes` instead."""
         self._check_open()
-        if self._flusher.synced > self._flusher.flushed:
-            self._flusher.settle()
         if not self.flags.readable:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset)
         result = self._reader.get(
@@ -341,7 +341,7 @@ class MessageStore:
     def max_offset(self, topic: str, queue_id: int, *, committed: bool = True) -> int:
         """Offset that the next message of a queue will have; `committed`: of those that readers can see."""
         if not committed:
-            return self._appender.next_offset(topic, queue_id)
+            return self._tails.next_offset(topic, queue_id)
         queue = self.queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
@@ -350,7 +350,7 @@ class MessageStore:
         self._check_open()
         if self._dispatcher.waiting:
             self._flusher.flush()  # what waits for the disk is dispatched and then goes with the rest
-        self._appender.forget(topic)
+        self._tails.forget(topic)
         deleted = self.queues.delete(topic)
         if deleted:
             self._upkeep.save_soon()  # recovery must not begin before the deletion and bring the queues back
@@ -377,12 +377,13 @@ class MessageStore:
     @property
     def role(self) -> BrokerRole:
         """May be changed while the store is open; a slave takes raw bytes only."""
-        return self._appender.role
+        return self._appender.rules.role
 
     @role.setter
     def role(self, role: BrokerRole) -> None:
-        self._appender.role = role
-        self._appender.forget()
+        self._appender.rules.role = role
+        self._dispatcher.growing = role is BrokerRole.SLAVE
+        self._tails.forget()
 
     def read_raw(self, offset: int, max_bytes: int) -> memoryview | None:
         """Bytes of the log for a slave, within one file, of what readers may see; None if there are none."""
@@ -401,7 +402,7 @@ class MessageStore:
         if self.config.sync_flush:
             self._flusher.wake()
         else:
-            self._dispatcher.turn(self._follow)
+            self._dispatcher.advance(self.commit_log.max_offset)
 
     def truncate(self, offset: int) -> None:
         """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
@@ -415,7 +416,7 @@ class MessageStore:
             self.commit_log.truncate(offset)
             self.commit_log.sync()  # or old records could come back behind those that take their place
             self._flusher.reset(offset)
-        self._appender.forget()
+        self._tails.forget()
         self._upkeep.save_soon()
 
     def discard(self) -> None:
@@ -433,29 +434,12 @@ class MessageStore:
                 self.index.truncate_to(0)
             self.commit_log.clear()
             self._flusher.reset(0)
-        self._appender.forget()
+        self._tails.forget()
         self._upkeep.save_soon()
-
-    def _follow(self) -> None:
-        """Dispatch what a master sent as far as readers may see it. A slave's log is walked, not remembered."""
-        end = self.progress.seen
-        start = max(self._dispatcher.position, self.commit_log.min_offset)
-        files = self.commit_log.files
-        walker = Walker(files, start, verify_crc=False, end=end, damage=self.damage, growing=True)
-        self._dispatcher.follow(walker)
-
-    def _on_flushed(self, _offset: int) -> None:
-        if self.role is BrokerRole.SLAVE:
-            self._dispatcher.turn(self._follow)
-        elif self.config.sync_flush:
-            self._dispatcher.turn(self._advance)
-
-    def _advance(self) -> None:
-        self._dispatcher.advance(self._flusher.flushed)
 
     def _on_flush_failure(self) -> None:
         self.flags.set(Flag.NOT_WRITEABLE)
 
     def _check_open(self) -> None:
-        if not self._appender.accepting:
+        if not self._appender.rules.accepting:
             raise StoreClosedError("the store is not open")

@@ -258,7 +258,7 @@ class Recovery:
                     log.warning("the record at %d claims an offset given away before: left out", record.offset)
                     continue
                 self._entered += 1
-            if not self._dispatcher.redo(record):
+            if not self._dispatcher.recover(record):
                 self._stalled = record.offset
         self._last_timestamp = max(self._last_timestamp, walker.last_timestamp)
         return walker

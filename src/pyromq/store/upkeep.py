@@ -16,7 +16,6 @@ from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.flush import Flusher
-from pyromq.store.log.walk import Walker
 from pyromq.store.manifest import Manifest
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.retention import Retention
@@ -168,16 +167,7 @@ class Upkeep:
             self._flags.clear(Flag.NO_SPACE)
             log.info("there is disk space again, messages are accepted")
         if self._dispatcher.stuck:
-            self._dispatcher.turn(self._dispatch_again)
-
-    def _dispatch_again(self) -> None:
-        confirmed = self._flusher.flushed if self._config.sync_flush else self._log.max_offset
-        if self._dispatcher.waiting:
-            self._dispatcher.advance(confirmed)
-        else:
-            position = self._dispatcher.position
-            walker = Walker(self._log.files, position, verify_crc=False, end=confirmed, damage=self._damage)
-            self._dispatcher.catch_up(walker)
+            self._dispatcher.advance(self._flusher.flushed if self._config.sync_flush else self._log.max_offset)
 
     def _idle(self) -> bool:
         return self._flushing is None or self._flushing.done()

@@ -1,4 +1,4 @@
-"""A listener that reads while the disk gets further: it must not start the dispatching that called it once more."""
+"""Who dispatches: the disk that gets further and the tick, never a read, and never twice at the same time."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ SYNC = FlushDiskType.SYNC_FLUSH
 
 
 class Curious:
-    """On the first message it hears of, it lets the disk get further and reads; so does a pull that was held."""
+    """On the first message it hears of, it lets the disk get further and has the store told."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class Curious:
         self.heard.append(message.queue_offset)
         if len(self.heard) == 1:
             self.further()
-            self._store.get("orders", 0, message.queue_offset, 32)
+            self._store.tick()
 
     def further(self) -> None:
         """Two more are on disk, a third is not."""
@@ -64,7 +64,7 @@ def test_also_at_a_slave(tmp_path: Path, flush_disk_type: FlushDiskType) -> None
         if len(heard) == 1:
             store.append_raw(len(data) // 2, bytes(data[len(data) // 2 :]))
             store._flusher.sync()
-            store.get("orders", 0, 0, 32)
+            store.tick()
 
     store.add_listener(listener)
     store.append_raw(0, bytes(data[: len(data) // 2]))
@@ -72,4 +72,20 @@ def test_also_at_a_slave(tmp_path: Path, flush_disk_type: FlushDiskType) -> None
     assert heard == [0, 1, 2, 3]
     assert bodies(store) == [b"0", b"1", b"2", b"3"]
     master.close()
+    store.close()
+
+
+def test_reading_never_dispatches(tmp_path: Path) -> None:
+    store = open_store(tmp_path, flush_disk_type=SYNC)
+    heard: list[int] = []
+    store.add_listener(lambda message: heard.append(message.queue_offset))
+    result = put(store, properties={"KEYS": "k"})
+    store._flusher.sync()  # on disk, and nobody was told
+    assert bodies(store) == []
+    assert store.max_offset("orders", 0) == 0
+    assert store.lookup.by_key("orders", "k", 9, 0, 1 << 62).records == []
+    assert (store.progress.flushed, store.progress.dispatched, heard) == (result.end, 0, [])
+    store.tick()
+    assert bodies(store) == [b"hello"]
+    assert (store.progress.dispatched, heard) == (result.end, [0])
     store.close()

@@ -45,6 +45,7 @@ class ProcessQueue:
         self.locked = False
         self.last_lock = clock.monotonic()
         self.last_pull = clock.monotonic()
+        self.last_consume = clock.monotonic()
         self.last_lock_ms = self.last_pull_ms = self.last_consume_ms = 0
         self.unlock_attempts = 0
 
@@ -97,7 +98,7 @@ class ProcessQueue:
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> int:
         """Consumed: forget them. Returns the offset to commit, -1 when nothing was held."""
-        self.last_consume_ms = self._clock.millis()
+        self._touch()
         if not self._waiting:
             return -1
         for message in messages:
@@ -113,7 +114,7 @@ class ProcessQueue:
             message = self._in_flight[offset] = self._waiting.pop(offset)
             taken.append(message)
         if taken:
-            self.last_consume_ms = self._clock.millis()
+            self._touch()
         return taken
 
     def commit(self) -> int:
@@ -197,6 +198,10 @@ class ProcessQueue:
     def pull_expired(self) -> bool:
         """Nothing was pulled for so long that whoever pulls must have died."""
         return self._clock.monotonic() - self.last_pull > self._pull_max_idle
+
+    def _touch(self) -> None:
+        self.last_consume = self._clock.monotonic()
+        self.last_consume_ms = self._clock.millis()
 
     def _trim(self) -> bool:
         order = self._order

@@ -54,12 +54,7 @@ class _Batch(Batch):
             if self.begun:
                 held.ended()
             return
-        acknowledged = self.context.acknowledged
-        failed: list[ReceivedMessage] = []
-        if verdict.outcome is ConsumeOutcome.LATER:
-            failed = self.messages
-        elif acknowledged is not None:
-            failed = self.messages[max(0, acknowledged) :]
+        failed = self._failed(verdict)
         consumption.after(self, verdict, failed=len(failed))
         if held.dropped:
             log.info("result for %d messages of %s ignored: the queue was given up", len(self.messages), self.queue)
@@ -68,6 +63,12 @@ class _Batch(Batch):
         else:
             consumption.settle(self.queue, held, self.messages)
         held.ended()
+
+    def _failed(self, verdict: Verdict) -> list[ReceivedMessage]:
+        if verdict.outcome is ConsumeOutcome.LATER:
+            return self.messages
+        acknowledged = self.context.acknowledged
+        return [] if acknowledged is None else self.messages[max(0, acknowledged) :]
 
 
 class ConcurrentConsumption(Consumption):

@@ -1,7 +1,7 @@
 """Which messages a store takes: RocketMQ's checks in RocketMQ's order, each with its status and a reason in words."""
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pyromq.protocol.names import MAX_RETRY_TOPIC, MAX_TOPIC, RETRY_PREFIX
@@ -34,7 +34,7 @@ class Queued(Protocol):
     def backlog(self) -> int: ...
 
 
-class Admission:
+class PutRules:
     """The rules of one store. `accepting` is False before it is open and after it was closed."""
 
     def __init__(self, config: StoreConfig, flags: RunningFlags, waiting: Queued, largest_record: int) -> None:
@@ -46,12 +46,14 @@ class Admission:
         self.marks: frozenset[str] = frozenset({"INNER_NUM"})
         """Properties that make a message more than one to be appended."""
         self.asks_always = False
+        """Whether a hook wants to see every message."""
         self.role = config.broker_role
         self.accepting = False
 
     def use(self, config: StoreConfig) -> None:
         """Go by these settings from the next message on."""
-        self._max_waiting = config.max_flush_waiters
+        self.max_waiting = config.max_flush_waiters
+        """Messages that may wait for the disk."""
         self._max_body = config.max_message_size
         self._max_record = min(config.max_message_size + RECORD_SLACK, self._largest_record)
         self.surely_small = min(MAX_PROPERTIES, self._max_body, self._max_record)
@@ -64,10 +66,6 @@ class Admission:
         self.hooks.append((hook, own))
         self.marks |= own
         self.asks_always |= not own
-
-    def asks(self, properties: Mapping[str, str]) -> bool:
-        """Whether a hook wants to see a message with these properties."""
-        return self.asks_always or not self.marks.isdisjoint(properties)
 
     def check(self, message: PutMessage) -> PutResult | None:
         """Why the message is not taken, None when it is; hooks may have rewritten it."""
@@ -83,7 +81,7 @@ class Admission:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="the store is not open")
         if self.role is BrokerRole.SLAVE:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason="this broker is a slave: send to its master")
-        if self._waiting.backlog < self._max_waiting:
+        if self._waiting.backlog < self.max_waiting:
             self._flags.clear(Flag.BUSY)
         if not self._flags.writeable:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, reason=self._flags.reason())
@@ -91,7 +89,7 @@ class Admission:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=why)
         if not 0 <= message.queue_id <= 0x7FFFFFFF:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"there is no queue {message.queue_id}")
-        if (backlog := self._waiting.backlog) >= self._max_waiting:
+        if (backlog := self._waiting.backlog) >= self.max_waiting:
             return PutResult(
                 PutStatus.OS_PAGE_CACHE_BUSY,
                 reason=f"{backlog} messages wait for the disk, which is maxFlushWaiters; try again shortly",

@@ -1,0 +1,317 @@
+"""The put path: rules, queue offset, append, dispatch. One thread, so the whole of a put is one critical section:
+offsets of a queue follow the order of the log.
+
+Invariant: a message that is refused leaves no trace. One message has a lane of its own, because the lists of the other
+would cost it a tenth; a group, messages that arrive together, is worked on step by step for all of them, and a batch,
+which is in the log as a whole or not at all, by columns.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, repeat
+from struct import error as StructError  # noqa: N812 - a class under a lower-case name
+
+from pyromq.protocol.errors import MessageError
+from pyromq.protocol.properties import decode_properties
+from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.columns import batch_columns, property_columns
+from pyromq.protocol.records.host import V4_SIZE
+from pyromq.protocol.records.tags import tags_code
+from pyromq.store.arrival import Arrival, Run, code_of
+from pyromq.store.config import StoreConfig
+from pyromq.store.dispatcher import Dispatcher
+from pyromq.store.errors import DiskFullError
+from pyromq.store.flags import Flag, RunningFlags
+from pyromq.store.index.keyhash import Key
+from pyromq.store.log.commitlog import CommitLog
+from pyromq.store.log.encoder import encode_batch, encode_record
+from pyromq.store.log.flush import Flusher
+from pyromq.store.log.plainrecord import PROPERTIES_LENGTH
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.log.rules import INNER_BATCH_REFUSED, PutRules
+from pyromq.store.log.tail import Tail, Tails
+from pyromq.store.stats import StoreStats
+
+_INNER_BATCH = sysflag.INNER_BATCH
+_TRANSACTION = sysflag.TRANSACTION_MASK
+_QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
+_SPECIAL = sysflag.TRANSACTION_MASK | sysflag.INNER_BATCH | sysflag.HOSTS_MASK
+_HOSTS = 2 * V4_SIZE
+_LENGTH = PROPERTIES_LENGTH.size
+_MAX_REMEMBERED_TAGS = 256
+_PUT_OK = PutStatus.PUT_OK
+
+
+class Appender:
+    """Stores messages that its `rules` admit."""
+
+    def __init__(
+        self,
+        config: StoreConfig,
+        clock: Callable[[], int],
+        commit_log: CommitLog,
+        tails: Tails,
+        dispatcher: Dispatcher,
+        flusher: Flusher,
+        flags: RunningFlags,
+        stats: StoreStats,
+    ) -> None:
+        self._clock = clock
+        self._log = commit_log
+        self._dispatcher = dispatcher
+        self._flusher = flusher
+        self._flags = flags
+        self._stats = stats
+        self._sync = config.sync_flush
+        self._delays = config.delays
+        self._tails = tails
+        self._known = tails.known
+        self._codes: dict[str, int] = {}
+        self.rules = PutRules(config, flags, dispatcher, commit_log.largest_record)
+        self.store_host = b""
+
+    def start(self) -> None:
+        """Take messages from now on."""
+        self.rules.accepting = True
+
+    def stop(self) -> None:
+        """Take none from now on."""
+        self.rules.accepting = False
+        self._tails.forget()
+
+    def put(self, message: PutMessage) -> PutResult:
+        """Append one message. Never raises for what the message is; see `PutResult.status` and `reason`."""
+        properties = message.property_map
+        if properties is None:
+            properties = message.property_map = decode_properties(message.properties)
+        rules = self.rules
+        tail = self._known.get((message.topic, message.queue_id))
+        if tail is None or self._flags.bits or rules.asks_always or not rules.marks.isdisjoint(properties):
+            admitted = self._admit(message)
+            if isinstance(admitted, PutResult):
+                return self._refuse(admitted)
+            tail, properties = admitted, message.property_map or decode_properties(message.properties)
+            if "INNER_NUM" in properties:
+                return self._refuse(INNER_BATCH_REFUSED)
+        sys_flag, counted = message.sys_flag, True
+        if sys_flag:
+            counted = sys_flag & _TRANSACTION in _QUEUED
+            if sys_flag & _INNER_BATCH:
+                return self._refuse(INNER_BATCH_REFUSED)
+        body, text = message.body, message.properties
+        store_host = message.store_host or self.store_host
+        size = tail.fixed_size + len(body) + len(text) + len(message.born_host) + len(store_host)
+        if size > rules.surely_small and (refusal := rules.check_size(len(text), len(body), size)) is not None:
+            return self._refuse(refusal)
+
+        commit_log = self._log
+        file = commit_log.last
+        if file is None or file.position + size > commit_log.limit:
+            try:
+                file = commit_log.room(size)
+            except (DiskFullError, OSError) as error:
+                return self._refuse(rules.no_room(error))
+        queue_offset = tail.next_offset if counted else 0
+        position = file.position
+        offset = file.start + position
+        timestamp = self._clock()
+        try:
+            record = encode_record(message, tail, queue_offset, offset, size, timestamp, store_host)
+        except (MessageError, StructError) as error:
+            return self._refuse(_misfit(error))
+        file.raw[position : position + size] = record
+        file.position = position + size  # last: the flush thread believes it
+        if counted:
+            tail.next_offset = queue_offset + 1
+        if tail.scheduled:
+            code = code_of(message.topic, properties, timestamp, self._delays)
+        else:
+            tags = properties.get("TAGS")
+            code = self._codes.get(tags) or self._code(tags) if tags else 0
+        arrival = Arrival(
+            message.topic, message.queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties,
+            tail.queue,
+        )  # fmt: skip
+        if self._sync or self._dispatcher.waiting or not self._dispatcher.enter(arrival):
+            self._hold((arrival,), 1)
+        stats = self._stats
+        stats.put_count += 1
+        stats.put_bytes += size
+        return PutResult(_PUT_OK, offset, size, queue_offset, timestamp, store_host)
+
+    def put_many(self, messages: Sequence[PutMessage]) -> list[PutResult]:
+        """`put` for each of them, in order, and quicker: one clock, one reservation, short loops."""
+        tails = self._plain_tails(messages)
+        arrivals = self._append(messages, tails) if tails is not None else None
+        if arrivals is None:
+            return [self.put(message) for message in messages]
+        self._take(arrivals, len(arrivals), sum([each.size for each in arrivals]))
+        host = self.store_host
+        return [
+            PutResult(_PUT_OK, each.physical_offset, each.size, each.queue_offset, each.store_timestamp, host)
+            for each in arrivals
+        ]
+
+    def put_batch(self, message: PutMessage) -> PutResult:
+        """Expand a producer's batch into records with consecutive offsets and append them as one."""
+        if message.property_map is None:
+            message.property_map = decode_properties(message.properties)
+        if (refusal := self.rules.check_batch(message)) is not None:
+            return self._refuse(refusal)
+        tail = self._admit(message)
+        if isinstance(tail, PutResult):
+            return self._refuse(tail)
+        try:
+            columns = batch_columns(bytes(message.body))
+        except MessageError as error:
+            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)))
+        _, bodies, fields = columns
+        if not bodies:
+            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason="the batch is empty"))
+        store_host = message.store_host or self.store_host
+        fixed = tail.fixed_size + len(message.born_host) + len(store_host) - _LENGTH
+        sizes = [fixed + len(body) + len(field) for body, field in zip(bodies, fields, strict=True)]
+        total = sum(sizes)
+        if (refusal := self.rules.check_batch_size(total)) is not None:
+            return self._refuse(refusal)
+        try:
+            file = self._log.room(total)
+        except (DiskFullError, OSError) as error:
+            return self._refuse(self.rules.no_room(error))
+        number, timestamp, start = tail.next_offset, self._clock(), file.position
+        offsets = list(accumulate(sizes[:-1], initial=file.start + start))
+        try:
+            records = encode_batch(message, tail, offsets, sizes, timestamp, store_host, columns)
+        except StructError as error:
+            return self._refuse(_misfit(error))
+        file.append_records(records, start + total)
+        tail.next_offset = number + len(sizes)
+        texts = [field[_LENGTH:] for field in fields]
+        codes, keys = self._codes_and_keys(message.topic, tail, texts, offsets, timestamp)
+        run = Run(
+            message.topic, message.queue_id, number, offsets[0], total, timestamp, message.sys_flag, tail.queue,
+            offsets, sizes, codes, keys, texts,
+        )  # fmt: skip
+        self._take((run,), len(sizes), total)
+        return PutResult(_PUT_OK, offsets[0], total, number, timestamp, store_host, len(sizes), tuple(offsets))
+
+    def _admit(self, message: PutMessage) -> Tail | PutResult:
+        """The queue that a message goes to, or why it does not."""
+        refusal = self.rules.check(message)
+        return refusal if refusal is not None else self._tails.get_or_create(message.topic, message.queue_id)
+
+    def _refuse(self, result: PutResult) -> PutResult:
+        self._stats.put_failed += 1
+        return result
+
+    def _take(self, runs: Sequence[Arrival | Run], count: int, size: int) -> None:
+        """Records are in the log: have them seen, at once or when they are on disk."""
+        self._hold(runs, count)
+        if not self._sync:
+            self._dispatcher.advance(runs[-1].physical_offset + runs[-1].size)
+        self._stats.put_count += count
+        self._stats.put_bytes += size
+
+    def _hold(self, runs: Sequence[Arrival | Run], count: int) -> None:
+        """Nobody may see the messages before they are on disk, or before there is space for their entries."""
+        dispatcher = self._dispatcher
+        dispatcher.hold(runs, count)
+        if self._sync:
+            self._flusher.wake()
+            if dispatcher.backlog >= self.rules.max_waiting:
+                self._flags.set(Flag.BUSY)
+
+    # -- groups --
+
+    def _plain_tails(self, messages: Sequence[PutMessage]) -> list[Tail] | None:
+        """Where the messages go; None when one of them needs more than to be appended."""
+        dispatcher, rules = self._dispatcher, self.rules
+        crowded = dispatcher.backlog + len(messages) >= rules.max_waiting if self._sync else dispatcher.waiting
+        if crowded or self._flags.bits or len(self.store_host) != V4_SIZE:
+            return None
+        known, marks = self._known, rules.marks
+        tails: list[Tail] = []
+        for message in messages:
+            tail = known.get((message.topic, message.queue_id))
+            properties = message.property_map
+            if tail is None or not tail.plain or properties is None or message.store_host is not None:
+                return None
+            if message.sys_flag & _SPECIAL or len(message.born_host) != V4_SIZE or not marks.isdisjoint(properties):
+                return None
+            tails.append(tail)
+        return None if rules.asks_always else tails
+
+    def _append(self, messages: Sequence[PutMessage], tails: Sequence[Tail]) -> list[Arrival] | None:
+        """Write the records behind each other; None, and nothing has changed, when that takes more than a copy."""
+        sizes = [
+            tail.fixed_size + _HOSTS + len(message.body) + len(message.properties)
+            for tail, message in zip(tails, messages, strict=True)
+        ]
+        file, total = self._log.last, sum(sizes)
+        if max(sizes) > self.rules.surely_small or file is None or file.position + total > self._log.limit:
+            return None
+        start, timestamp, store_host = file.position, self._clock(), self.store_host
+        offset = file.start + start
+        records: list[bytes] = []
+        arrivals: list[Arrival] = []
+        try:
+            for message, tail, size in zip(messages, tails, sizes, strict=True):
+                number, properties = tail.next_offset, message.property_map or {}
+                records.append(encode_record(message, tail, number, offset, size, timestamp, store_host))
+                tags = properties.get("TAGS")
+                code = self._codes.get(tags) or self._code(tags) if tags else 0
+                arrivals.append(
+                    Arrival(
+                        message.topic, message.queue_id, number, offset, size, code, timestamp, message.sys_flag,
+                        properties, tail.queue,
+                    )
+                )  # fmt: skip
+                tail.next_offset = number + 1
+                offset += size
+        except StructError:  # a number does not fit: whose it is shows when they are put one by one
+            for tail, arrival in zip(reversed(tails[: len(arrivals)]), reversed(arrivals), strict=True):
+                tail.next_offset = arrival.queue_offset
+            return None
+        file.append_records(records, start + total)
+        return arrivals
+
+    # -- tags and keys --
+
+    def _code(self, tags: str) -> int:
+        """The hash of tags, remembered if they are short and not too many."""
+        code = tags_code(tags)
+        if len(tags) <= _MAX_REMEMBERED_TAGS and len(self._codes) < _MAX_REMEMBERED_TAGS:
+            self._codes[tags] = code
+        return code
+
+    def _codes_and_keys(
+        self, topic: str, tail: Tail, texts: Sequence[bytes], offsets: Sequence[int], timestamp: int
+    ) -> tuple[Sequence[int], Sequence[Key]]:
+        """What queue and index are to say of each record of a batch."""
+        columns = None if tail.scheduled else property_columns(texts)
+        if columns is not None:
+            tags = columns.get("TAGS") or [""] * len(texts)
+            known = {text: tags_code(text) for text in set(tags)}
+            codes = [known[text] for text in tags]
+            return codes, _keys(topic, columns.get("UNIQ_KEY"), columns.get("KEYS"), offsets, timestamp)
+        maps = [decode_properties(text) for text in texts]
+        codes = [code_of(topic, properties, timestamp, self._delays) for properties in maps]
+        unique, words = ([properties.get(name, "") for properties in maps] for name in ("UNIQ_KEY", "KEYS"))
+        return codes, _keys(topic, unique, words, offsets, timestamp)
+
+
+def _misfit(error: Exception) -> PutResult:
+    return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a number does not fit: {error}")
+
+
+def _keys(
+    topic: str, unique: Sequence[str] | None, words: Sequence[str] | None, offsets: Sequence[int], timestamp: int
+) -> list[Key]:
+    """The keys of all records, of which some may have none: the unique key, then each word."""
+    if words is None:
+        return list(zip(repeat(topic), unique, offsets, repeat(timestamp))) if unique is not None else []
+    keys: list[Key] = []
+    for first, text, offset in zip(unique or [""] * len(words), words, offsets, strict=True):
+        if first:
+            keys.append((topic, first, offset, timestamp))
+        keys += [(topic, key, offset, timestamp) for key in text.split(" ") if key]
+    return keys

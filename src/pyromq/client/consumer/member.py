@@ -12,8 +12,8 @@ from typing import ClassVar, Generic, TypeVar
 
 from pyromq.client.consumer.config import ConsumerConfig
 from pyromq.client.consumer.offsets import LocalOffsets, OffsetStore, RemoteOffsets
+from pyromq.client.consumer.rebalance.startoffset import StartOffsets, consume_time
 from pyromq.client.consumer.retry import Retry
-from pyromq.client.consumer.startoffset import StartOffsets, consume_time
 from pyromq.client.consumer.stats import ConsumerStats
 from pyromq.client.consumer.subscription import Subscriptions, is_tag_filter
 from pyromq.client.errors import NoRouteError, transport_error

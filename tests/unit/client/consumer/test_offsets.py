@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from pyromq.client.consumer.offsets import NONE_STORED, NOT_READABLE, LocalOffsets, OffsetTable, Read, RemoteOffsets
-from pyromq.client.consumer.startoffset import StartOffsets, consume_time
+from pyromq.client.consumer.rebalance.startoffset import StartOffsets, consume_time
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.queries import Queries

@@ -1,1 +1,1 @@
-"""Rebalancing: how the queues of a topic are shared out among the members of a group."""
+"""Rebalancing: how queues are shared out among the members of a group, who had them before, and where to begin."""

@@ -1,4 +1,4 @@
-"""Peeks things up: offsets of a queue, single messages by id, messages by key."""
+"""Looks things up: offsets of a queue, single messages by id, messages by key."""
 
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused

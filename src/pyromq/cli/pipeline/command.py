@@ -4,10 +4,10 @@ import json as jsonlib
 import signal
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import msgspec
 import typer
@@ -21,6 +21,8 @@ from pyromq.errors import PyroMQError
 if TYPE_CHECKING:
     from pyromq.spark.pipeline.definition.definition import Definition
     from pyromq.spark.pipeline.run.progress import Progress
+
+F = TypeVar("F")
 
 app = typer.Typer(
     no_args_is_help=True, epilog="Example: pyromq pipeline init orders.yaml && pyromq pipeline run orders.yaml --once"
@@ -55,21 +57,24 @@ AllowTypeChange = Annotated[
 
 
 @contextmanager
-def _said() -> Iterator[None]:
-    """Say what is wrong in a sentence, not in a stack trace."""
+def _loaded(file: Path) -> Iterator["Definition"]:
+    """The pipeline of a file. What is wrong with it, and in the block, is said in a sentence, not in a stack trace."""
     try:
-        yield
+        from pyromq.spark.pipeline.definition.yamlfile import load  # noqa: PLC0415 - only for commands that need it
+
+        sys.path.insert(0, str(file.resolve().parent))
+        yield load(file)
     except ModuleNotFoundError as error:
         fail(f"{error}; pipelines need pip install 'pyromq[spark]'")
     except (PyroMQError, OSError) as error:
         fail(str(error))
 
 
-def _load(file: Path) -> "Definition":
-    from pyromq.spark.pipeline.definition.yamlfile import load  # noqa: PLC0415 - only for commands that need it
-
-    sys.path.insert(0, str(file.resolve().parent))
-    return load(file)
+def _show(found: F, view: Callable[[F], output.Output], *, json: bool) -> None:
+    if json:
+        typer.echo(msgspec.json.encode(found).decode())
+    else:
+        output.show(view(found))
 
 
 @app.command(epilog="Example: pyromq pipeline run orders.yaml --metrics-port 9200")
@@ -89,8 +94,7 @@ def run(
     What passes by itself, as a broker that is away, leads to another try; anything else ends the run with a sentence.
     The next run resumes where this one left off, however it ended.
     """
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.run.metrics import Metrics  # noqa: PLC0415 - as above
         from pyromq.spark.pipeline.run.runner import PipelineRun  # noqa: PLC0415 - as above
 
@@ -130,8 +134,7 @@ def check(
     allow_type_change: AllowTypeChange = False,
 ) -> None:
     """Check a pipeline without running it: the file, then columns, types and SQL; prints the columns of its output."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.definition.plan import source_options  # noqa: PLC0415 - as above
 
         source_options(definition)
@@ -154,8 +157,10 @@ def init(
 
     if file.exists():
         fail(f"{file} exists already")
-    with _said():
+    try:
         file.write_text(render(file.stem, topic, namesrv))
+    except OSError as error:
+        fail(str(error))
     typer.echo(f"Wrote {file}. Next: pyromq pipeline check {file}")
 
 
@@ -165,29 +170,21 @@ def status(file: File, json: Json = False) -> None:
 
     Comes from files alone: it asks no broker and starts no Spark.
     """
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.status import read_status  # noqa: PLC0415 - as above
 
         found = read_status(definition)
-    if json:
-        typer.echo(msgspec.json.encode(found).decode())
-        return
-    output.show(status_view(found))
+    _show(found, status_view, json=json)
 
 
 @app.command(epilog="Example: pyromq pipeline lag orders.yaml")
 def lag(file: File, json: Json = False) -> None:
     """How far each queue is behind, in messages and in time; asks the brokers."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.position import lag as read_lag  # noqa: PLC0415 - as above
 
         found = read_lag(definition)
-    if json:
-        typer.echo(msgspec.json.encode(found).decode())
-        return
-    output.show(lag_view(found))
+    _show(found, lag_view, json=json)
 
 
 @app.command(epilog="Example: pyromq pipeline history orders.yaml --limit 5")
@@ -197,15 +194,11 @@ def history(
     json: Json = False,
 ) -> None:
     """The last batches: when, how long, how many messages, how many rows to which sink."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.history import read_history  # noqa: PLC0415 - as above
 
         found = read_history(definition, limit)
-    if json:
-        typer.echo(msgspec.json.encode(found).decode())
-        return
-    output.show(history_view(found))
+    _show(found, history_view, json=json)
 
 
 @app.command(epilog="Example: pyromq pipeline replay orders.yaml --from 2026-01-30 --to 2026-01-31 --into lake/fixed")
@@ -216,8 +209,7 @@ def replay(
     into: Annotated[str, typer.Option(help="A new folder for Parquet files, or topic:NAME.")],
 ) -> None:
     """Send a stretch of time through the same stages into an output of its own."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.run.replay import replay as replay_now  # noqa: PLC0415 - as above
 
         rows = replay_now(definition, start=start, end=end, into=into)
@@ -227,8 +219,7 @@ def replay(
 @app.command(epilog="Example: pyromq pipeline rewind orders.yaml --to 2026-01-31T00:00:00Z")
 def rewind(file: File, to: Annotated[str, typer.Option(help="earliest, latest, a time, or JSON of offsets.")]) -> None:
     """Let the next run begin elsewhere; for pipelines that are not running and keep no state."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.position import rewind as rewind_now  # noqa: PLC0415 - as above
 
         batch, offset = rewind_now(definition, to)
@@ -242,8 +233,7 @@ def compact(
     grace: Annotated[str, typer.Option(help="Keep merged files for readers so long.")] = "1 hour",
 ) -> None:
     """Merge small Parquet files of the pipeline's tables; it may run meanwhile."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.definition.definition import ParquetTarget  # noqa: PLC0415 - as above
         from pyromq.spark.sink.table.compaction import compact as compact_now  # noqa: PLC0415 - as above
         from pyromq.spark.units import parse_bytes, parse_seconds  # noqa: PLC0415 - as above
@@ -263,8 +253,7 @@ def compact(
 @app.command("export-sdp", epilog="Example: pyromq pipeline export-sdp orders.yaml project")
 def export_sdp(file: File, folder: Annotated[Path, typer.Argument(help="An empty or new folder.")]) -> None:
     """Write the pipeline as a project of Spark Declarative Pipelines."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.definition.sdp import export  # noqa: PLC0415 - as above
 
         for path in export(definition, folder):
@@ -278,8 +267,7 @@ def dlq_show(
     json: Json = False,
 ) -> None:
     """The dead letters that nobody dealt with yet."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.letters import Letters  # noqa: PLC0415 - as above
 
         with Letters(definition) as letters:
@@ -297,8 +285,7 @@ def dlq_show(
 @dlq.command("retry")
 def dlq_retry(file: File) -> None:
     """Send all of them to the topics they came from again."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.letters import Letters  # noqa: PLC0415 - as above
 
         with Letters(definition) as letters:
@@ -308,8 +295,7 @@ def dlq_retry(file: File) -> None:
 @dlq.command("drop")
 def dlq_drop(file: File) -> None:
     """Take all of them as dealt with; they stay in the topic until it expires them."""
-    with _said():
-        definition = _load(file)
+    with _loaded(file) as definition:
         from pyromq.spark.pipeline.state.letters import Letters  # noqa: PLC0415 - as above
 
         with Letters(definition) as letters:

@@ -22,7 +22,7 @@ from pyromq.broker.filter.sql.values import INT_MAX, LONG_MAX, Long, Value, comp
 MAX_DEPTH: Final = 64
 MAX_COST: Final = 512
 SEARCH_COST: Final = 16
-"""Peeks through a text costs more than reading a number: a property may have 32 767 characters."""
+"""Looking through a text costs more than reading a number: a property may have 32 767 characters."""
 
 Properties = Mapping[str, str]
 Evaluate = Callable[[Properties], Value]

@@ -12,7 +12,7 @@ from pyromq.broker.admin.reload import reread_file
 from pyromq.broker.cluster.addresses import check_reachable, numeric_host
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.core import Core
-from pyromq.broker.part import Part, Told
+from pyromq.broker.part import Part, Told, all_followers, all_handlers
 from pyromq.broker.parts import check_parts, make_parts
 from pyromq.broker.periodic import Timers
 from pyromq.broker.ports import Ports
@@ -23,7 +23,6 @@ from pyromq.protocol.records.host import Host
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
 from pyromq.remoting.connection import Connection
-from pyromq.remoting.endpoint import Handler
 from pyromq.store.arrival import Arrival
 from pyromq.store.messagestore import MessageStore
 
@@ -163,9 +162,9 @@ class Broker:
         """One after the other, then let requests in, then have others told; undone in the reverse order."""
         undo, parts = self._undo, self._parts
         core.positions.hold()
-        parts += self._make(core)
-        handlers, followers = _handlers(parts), _followers(parts)
-        self._listen(core.store, followers)
+        parts[:] = self._make(core)
+        handlers = guarded(all_handlers(parts))
+        self._listen(core.store, all_followers(parts))
         for part in parts:
             undo.push_async_callback(part.stop)
             await part.start()
@@ -200,25 +199,3 @@ class Broker:
     def _connection_closed(self, connection: Connection) -> None:
         for part in self._parts:
             part.connection_closed(connection)
-
-
-def _handlers(parts: list[Part]) -> dict[int, Handler]:
-    """Of all parts. Raises ValueError when two claim one code."""
-    handlers: dict[int, Handler] = {}
-    for part in parts:
-        for code, handler in guarded(part.handlers()).items():
-            if code in handlers:
-                raise ValueError(f"{type(part).__name__} claims request code {code}, which another part serves")
-            handlers[code] = handler
-    return handlers
-
-
-def _followers(parts: list[Part]) -> dict[str, Told]:
-    """Of all parts. Raises ValueError when two claim one topic."""
-    followers: dict[str, Told] = {}
-    for part in parts:
-        for topic, told in part.follows().items():
-            if topic in followers:
-                raise ValueError(f"{type(part).__name__} claims the topic {topic}, which another part follows")
-            followers[topic] = told
-    return followers

@@ -8,11 +8,14 @@ the core behind that.
 
 import operator
 from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.arrival import Arrival
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 Told = Callable[[Arrival], None]
 """Told about a message that became visible to readers."""
@@ -122,3 +125,25 @@ class Part:
 
     def forget_topic(self, topic: str) -> None:
         """A topic is deleted; one of that name later is another."""
+
+
+def all_handlers(parts: Iterable[Part]) -> dict[int, Handler]:
+    """What all parts serve. Raises ValueError when two claim one code."""
+    handlers: dict[int, Handler] = {}
+    for part in parts:
+        _claim(handlers, part, part.handlers())
+    return handlers
+
+
+def all_followers(parts: Iterable[Part]) -> dict[str, Told]:
+    """What all parts follow. Raises ValueError when two claim one topic."""
+    followers: dict[str, Told] = {}
+    for part in parts:
+        _claim(followers, part, part.follows())
+    return followers
+
+
+def _claim(claimed: dict[K, V], part: Part, more: Mapping[K, V]) -> None:
+    for key in claimed.keys() & more.keys():
+        raise ValueError(f"{type(part).__name__} claims {key!r}, which another part has claimed")
+    claimed.update(more)

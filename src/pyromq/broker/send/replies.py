@@ -47,8 +47,7 @@ class Replies(Part):
 
     async def _serve(self, header_class: type[SendMessageHeader], request: Command, connection: Connection) -> Command:
         header = request.header(header_class)
-        topic = self._sender.check(header, request, connection, self._clock())
-        message = self._sender.message(header, request, topic, connection)
+        message = self._sender.message(header, request, connection, self._clock())
         failure = await self._push(header, message, connection)
         answer = self._store_it(message)
         if failure is not None:

@@ -116,8 +116,7 @@ class Sender(Part):
     ) -> Answer | Deferred:
         started = self._clock()
         header = request.header(header_class)
-        topic = self.check(header, request, connection, started)
-        message = self.message(header, request, topic, connection)
+        message = self.message(header, request, connection, started)
         queue_id, properties = message.queue_id, message.property_map or {}
         if header.batch or request.code == _BATCH:
             self._check_batch(header.topic)
@@ -131,7 +130,7 @@ class Sender(Part):
         if not result.stored:
             self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
             raise refusal(result)
-        self._stats.stored(message.topic, result)
+        self._stats.add_put(message.topic, result.count, result.size)
         answer = self._frame(request, message, queue_id, result)
         if self._durability.needed(properties):
             later = Deferred()
@@ -149,13 +148,9 @@ class Sender(Part):
         started = self._clock()
         try:
             headers = [request.header(header_class) for request in requests]
-            topics = [
-                self.check(header, request, connection, started)
-                for header, request in zip(headers, requests, strict=True)
-            ]
             messages = [
-                self.message(header, request, topic, connection)
-                for header, request, topic in zip(headers, requests, topics, strict=True)
+                self.message(header, request, connection, started)
+                for header, request in zip(headers, requests, strict=True)
             ]
         except PyroMQError:
             return None
@@ -234,7 +229,7 @@ class Sender(Part):
         except (ValueError, ValidationError):
             return None  # the message is stored all the same
 
-    def check(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> TopicConfig:
+    def _topic(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> TopicConfig:
         """The topic that a message may be stored in, made if it has to be.
 
         Raises Refused or ValidationError, and Unsaved until a new topic is on disk.
@@ -291,10 +286,12 @@ class Sender(Part):
             raise topic_not_exist(header.topic)
         return topic
 
-    def message(
-        self, header: SendMessageHeader, request: Command, topic: TopicConfig, connection: Connection
-    ) -> PutMessage:
-        """The message of a request, with the broker's own properties. Raises Refused."""
+    def message(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> PutMessage:
+        """The message of a request that may be stored, with the broker's own properties.
+
+        Raises Refused or ValidationError, and Unsaved until a new topic is on disk.
+        """
+        topic = self._topic(header, request, connection, now)
         text = header.properties or ""
         if len(text) > MAX_PROPERTIES:
             raise Refused(
@@ -302,10 +299,13 @@ class Sender(Part):
                 f"the properties have {len(text)} characters, more than {MAX_PROPERTIES}",
             )
         properties = decode_properties(text)
-        try:
-            stored_text = self._own_properties(text, properties)
-        except MessageError as error:
-            raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+        if self._trace is not self._config.trace_on:
+            self._note_settings()
+        if _UNIQUE_KEY in properties and _OWN_PROPERTIES.isdisjoint(properties):
+            properties.update(self._added)
+            stored_text = text.encode() + (self._suffix if text[-1] == "\x02" else b"\x02" + self._suffix)
+        else:
+            stored_text = self._completed(properties)
         queue_id = header.queue_id
         if queue_id < 0:
             queue_id = random.randrange(max(1, topic.write_queue_nums))
@@ -326,19 +326,16 @@ class Sender(Part):
             header.reconsume_times or 0,
         )
 
-    def _own_properties(self, text: str, properties: dict[str, str]) -> bytes:
-        """The stored property text: the producer's, and what the broker adds to every message."""
-        if self._trace is not self._config.trace_on:
-            self._note_settings()
-        plain = Property.UNIQ_KEY in properties and _OWN_PROPERTIES.isdisjoint(properties)
-        if plain:
-            properties.update(self._added)
-            return text.encode() + (self._suffix if text[-1] == "\x02" else b"\x02" + self._suffix)
+    def _completed(self, properties: dict[str, str]) -> bytes:
+        """The property text of a message that lacks an id, or says what only a broker may. Raises Refused."""
         properties.pop(Property.POP_CK, None)
         properties.update(self._added)
         if Property.UNIQ_KEY not in properties:
             properties[Property.UNIQ_KEY] = self._ids()
-        return encode_properties(properties)
+        try:
+            return encode_properties(properties)
+        except MessageError as error:
+            raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
 
     def _note_settings(self) -> None:
         """Make anew what every message gets, because a setting that is part of it changed."""

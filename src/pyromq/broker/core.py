@@ -80,6 +80,7 @@ class Core:
             exists = topic in topics or topic in names.SYSTEM_TOPICS
             return exists and (not group or group in groups or group in names.SYSTEM_GROUPS)
 
+        is_sync = config.broker_role is BrokerRole.SYNC_MASTER
         return cls(
             config=config,
             clock=clock,
@@ -95,7 +96,7 @@ class Core:
             consumers=Consumers(clock),
             producers=Producers(clock, max_groups=config.max_groups),
             stats=BrokerStats(clock, known, cluster=config.broker_cluster_name),
-            durability=Durability(store, ports.replicas.waits),
+            durability=Durability(store, ports.replicas.waits if is_sync else None),
             positions=Positions(store, tables.offsets, tables.delays, tables.batches),
             role=Role(),
         )

@@ -61,9 +61,11 @@ class Ports:
         self.http = HttpServer({})
         self.http_address: Address | None = None
         """Where pages are served, None where they are not."""
-        self.replicas = ReplicationPort(config, steady)
-        if gate is not None and gate.guard is not None:
-            self.replicas.may_follow = KnownSlaves(gate.guard, clock, config.ha_trusted_addresses).may_follow
+        if gate is None or gate.guard is None:
+            self.replicas = ReplicationPort(config, steady)
+        else:
+            known = KnownSlaves(gate.guard, clock, config.ha_trusted_addresses)
+            self.replicas = ReplicationPort(config, steady, known.may_follow)
 
     async def listen(self, store: MessageStore) -> Identity:
         """Bind them all; returns what others are told. Raises ConnectError."""

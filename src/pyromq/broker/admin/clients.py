@@ -47,7 +47,6 @@ class ClientAdmin(Part):
         self._core = core
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self._consumers,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self._producers,

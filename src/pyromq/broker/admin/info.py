@@ -45,7 +45,6 @@ class BrokerAdmin(Part):
         self._days = DayTotals(core.clock, lambda: (stats.put_count, stats.get_transferred))
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.GET_BROKER_RUNTIME_INFO: self._runtime,
             RequestCode.GET_BROKER_CONFIG: self._get_config,

@@ -39,7 +39,6 @@ class OffsetAdmin(Part):
         self._core = core
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.GET_ALL_CONSUMER_OFFSET: self._all,
             RequestCode.GET_CONSUME_STATS: self._stats,

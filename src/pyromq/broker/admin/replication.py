@@ -31,7 +31,6 @@ class ReplicationAdmin(Part):
         self._acting = acting
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.GET_BROKER_HA_STATUS: self._status,
             RequestCode.EXCHANGE_BROKER_HA_INFO: self._addresses,

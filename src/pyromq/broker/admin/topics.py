@@ -51,7 +51,6 @@ class TopicAdmin(Part):
         self._parts = parts
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self._create,
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self._create_list,

@@ -59,7 +59,6 @@ class Heartbeats(Part):
         core.consumers.listeners.append(self._group_changed)
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.HEART_BEAT: self._heartbeat,
             RequestCode.UNREGISTER_CLIENT: self._unregister,

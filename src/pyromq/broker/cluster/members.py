@@ -38,7 +38,6 @@ class Members(Part):
         """Of every member by broker id, this one included once it is registered."""
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE: self._notified}
 
     def every(self) -> Iterable[Every]:

@@ -70,7 +70,6 @@ class Assignments(Part):
         self._routes = TopicRoutes(core.client, core.config.namesrv_addr, core.clock)
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.QUERY_ASSIGNMENT: self._query,
             RequestCode.SET_MESSAGE_REQUEST_MODE: self._set_mode,

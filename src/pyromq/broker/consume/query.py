@@ -29,7 +29,6 @@ class Queries(Part):
         self._store = core.store
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.QUERY_MESSAGE: self._by_key,
             RequestCode.VIEW_MESSAGE_BY_ID: self._by_id,

@@ -40,7 +40,6 @@ class ConsumerRequests(Part):
         self._store = core.store
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self._members,
             RequestCode.QUERY_CONSUMER_OFFSET: self._query_offset,

@@ -53,7 +53,6 @@ class Retries(Part):
         self._onward = onward
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self._send_back}
 
     def divert(self, header: SendMessageHeader, message: PutMessage, request: Command) -> None:

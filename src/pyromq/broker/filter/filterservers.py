@@ -68,7 +68,6 @@ class FilterServers(Part):
         return sorted(self._table)
 
     def handlers(self) -> dict[int, Handler]:
-        """The request code served here."""
         return {RequestCode.REGISTER_FILTER_SERVER: self._register}
 
     def every(self) -> Iterable[Every]:

@@ -29,7 +29,6 @@ class Master(Part):
         verdict, unsaved = MasterVerdict(core, peer), UnsavedTopics(core.topics)
         self.link = MasterLink(core, registration, verdict, unsaved)
         self.tables = MasterTables(core, self.link, peer, verdict, unsaved, timer)
-        core.offsets.share()
 
     def every(self) -> Iterable[Every]:
         """Signs of life, and copies of tables."""

@@ -120,17 +120,21 @@ class _Session(asyncio.Protocol):
 
 
 class ReplicationPort:
-    """Serves slaves between `listen` and `stop`; `tick` a few times a second."""
+    """Serves slaves between `listen` and `stop`; `tick` a few times a second.
 
-    def __init__(self, config: BrokerConfig, clock: Callable[[], int]) -> None:
+    `may_follow` tells whether slaves from an address are welcome without a ticket.
+    """
+
+    def __init__(
+        self, config: BrokerConfig, clock: Callable[[], int], may_follow: Callable[[str], bool] = lambda _host: True
+    ) -> None:
         self.config = config
         self.clock = clock
+        self._may_follow = may_follow
         self.address: Address | None = None
         self.waits = ReplicaWaits(config, clock, self.followers)
         self.tickets = Tickets(clock)
         self._store: MessageStore | None = None
-        self.may_follow: Callable[[str], bool] = lambda _host: True
-        """Whether slaves from an address are welcome without a ticket."""
         self._listener: Listener | None = None
         self._sessions: set[_Session] = set()
         self._refused = ("", "")
@@ -196,7 +200,7 @@ class ReplicationPort:
 
     def admit(self, session: _Session) -> bool:
         reason, host = "", session.peer.host
-        if not self.may_follow(host) and not self.tickets.expects(host):
+        if not self._may_follow(host) and not self.tickets.expects(host):
             reason = NOT_KNOWN
         elif len(self._sessions) >= MAX_CONNECTIONS:
             reason = f"there are {MAX_CONNECTIONS} connections already"
@@ -238,7 +242,7 @@ class ReplicationPort:
         """Up to where a slave's log is known to be this one, by its ticket; None without one. Raises FrameError."""
         number = session.reports.ticket
         if number is None:
-            if self.may_follow(session.peer.host):
+            if self._may_follow(session.peer.host):
                 return None
             raise FrameError(NOT_KNOWN)
         compared = self.tickets.take(number)

@@ -39,7 +39,6 @@ class Replies(Part):
         self._clock = core.clock
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.SEND_REPLY_MESSAGE: partial(self._serve, SendMessageHeader),
             RequestCode.SEND_REPLY_MESSAGE_V2: partial(self._serve, SendMessageV2Header),

@@ -94,7 +94,6 @@ class Sender(Part):
         """How often a message was refused because too many wait for the disk."""
 
     def handlers(self) -> dict[int, Handler]:
-        """The request codes served here."""
         return {
             RequestCode.SEND_MESSAGE: self._grouped(SendMessageHeader),
             RequestCode.SEND_MESSAGE_V2: self._grouped(SendMessageV2Header),

@@ -4,21 +4,20 @@ Every change bumps the data version and is on disk before anybody sees it (`save
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.errors import Refused, group_not_exist
+from pyromq.broker.errors import group_not_exist
+from pyromq.broker.tables.namedtable import NamedTable
 from pyromq.broker.tables.newnames import NewNames
-from pyromq.broker.tables.savedtable import SAVED, Save, SavedTable
-from pyromq.broker.tables.tablefile import Changes, TableFile
+from pyromq.broker.tables.savedtable import SAVED, Save
+from pyromq.broker.tables.tablefile import Changes
 from pyromq.configfile import read_config
 from pyromq.protocol import names
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupTable
-from pyromq.protocol.bodies.tables import DataVersion
-from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
 
 log = logging.getLogger(__name__)
@@ -38,29 +37,20 @@ PREDEFINED = (
 )
 
 
-class Groups:
+class Groups(NamedTable[SubscriptionGroupConfig]):
     """Group name → configuration."""
 
     def __init__(self, config: BrokerConfig, clock: Callable[[], int], *, path: Path | None = None) -> None:
+        newcomers = NewNames("groups", "maxNewGroupsPerUser", config.max_new_groups_per_user, clock)
+        super().__init__(path or config.config_dir / "subscriptionGroup.json", clock, newcomers, _TABLE, _FORBIDDEN)
         self._config = config
-        self._clock = clock
-        self._path = path or config.config_dir / "subscriptionGroup.json"
-        self._table: dict[str, SubscriptionGroupConfig] = {}
-        self._forbidden: dict[str, dict[str, int]] = {}
-        self.saved = SavedTable(
-            TableFile(self._path, _TABLE, _FORBIDDEN),
-            {_TABLE: self._table, _FORBIDDEN: self._forbidden},
-            clock,
-            version=DataVersion(timestamp=clock()),
-        )
-        self.newcomers = NewNames("groups", "maxNewGroupsPerUser", config.max_new_groups_per_user, clock)
-        self.refused = 0
-        """How often the bound was met."""
+        self._forbidden: dict[str, dict[str, int]] = self._maps[_FORBIDDEN]
 
-    @property
-    def version(self) -> DataVersion:
-        """Of what is in the table now."""
-        return self.saved.version or DataVersion()
+    def _name(self, entry: SubscriptionGroupConfig) -> str:
+        return entry.group_name
+
+    def _bound(self) -> tuple[str, str, int]:
+        return "groups", "maxGroups", self._config.max_groups
 
     def load(self) -> None:
         """Read the file. Raises ProtocolError when neither it nor its backup is legible."""
@@ -73,19 +63,6 @@ class Groups:
             return
         groups.update(stored.subscription_group_table)
         self.saved.load({_TABLE: groups, _FORBIDDEN: stored.forbidden_table or {}}, stored.data_version)
-
-    def get(self, group: str) -> SubscriptionGroupConfig | None:
-        """The group's configuration without making it."""
-        return self._table.get(group)
-
-    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
-        return iter(self._table.values())
-
-    def __contains__(self, group: str) -> bool:
-        return group in self._table
-
-    def __len__(self) -> int:
-        return len(self._table)
 
     def use(self, group: str, party: str = "") -> SubscriptionGroupConfig | None:
         """The group's configuration, made on first use by a party when that is allowed; None otherwise.
@@ -102,12 +79,7 @@ class Groups:
             names.check_group(group, longest=names.MAX_GROUP_OF_OLD_CLIENTS - len(names.RETRY_PREFIX))
         except ValidationError:
             return None
-        if self.saved.planned(_TABLE, group) is None:
-            self.newcomers.take(party)
-            self.put(SubscriptionGroupConfig(group_name=group)).check()
-        else:
-            (self.saved.pending(_TABLE, group) or SAVED).check()
-        return self._table[group]
+        return self._make(SubscriptionGroupConfig(group_name=group), party)
 
     def require(self, group: str, party: str = "") -> SubscriptionGroupConfig:
         """`use`, or Refused."""
@@ -115,33 +87,6 @@ class Groups:
         if known is None:
             raise group_not_exist(group)
         return known
-
-    def put(self, group: SubscriptionGroupConfig) -> Save:
-        """Add or replace a group; equal configuration changes nothing. Raises Refused at the bound."""
-        return self.put_all([group])
-
-    def put_all(self, groups: Iterable[SubscriptionGroupConfig]) -> Save:
-        """Add or replace several groups with one save. Raises Refused at the bound."""
-        changes = {group.group_name: group for group in groups}
-        last = self.saved.pending(_TABLE, *changes) or SAVED
-        changes = {name: group for name, group in changes.items() if self.saved.planned(_TABLE, name) != group}
-        if not changes:
-            return last
-        added = sum(self.saved.planned(_TABLE, name) is None for name in changes)
-        if added and self.saved.size(_TABLE) + added > self._config.max_groups:
-            self.refused += 1
-            raise Refused(
-                ResponseCode.SYSTEM_ERROR,
-                f"the broker has {self.saved.size(_TABLE)} groups and maxGroups is {self._config.max_groups}: "
-                "delete groups that are not used or raise it, then try again",
-            )
-        return self.saved.stage({_TABLE: changes})
-
-    def delete(self, group: str) -> Save:
-        """Forget a group, if it is there."""
-        if self.saved.planned(_TABLE, group) is None:
-            return self.saved.pending(_TABLE, group) or SAVED
-        return self.saved.stage({_TABLE: {group: None}, _FORBIDDEN: {group: None}})
 
     def disable(self, group: str) -> Save:
         """Stop a group's consumption."""

@@ -17,7 +17,6 @@ class TableKeeper(Part):
         self._positions = core.positions
 
     def every(self) -> Iterable[Every]:
-        """Save."""
         yield Every(self._config.flush_consumer_offset_interval / 1000, self._tables.offsets.save)
         yield Every(FILTER_INTERVAL, self._tables.filters.save)
 

@@ -20,7 +20,7 @@ MAX_KEYS = 1_000_000
 class ConsumerOffsets:
     """`topic@group` → queue id → next offset to consume."""
 
-    def __init__(self, path: Path, clock: Callable[[], int], *, version_step: int = 500) -> None:
+    def __init__(self, path: Path, clock: Callable[[], int], *, version_step: int = 500, follows: bool = False) -> None:
         self._file = PeriodicFile(path, "offsetTable", self._copies)
         self._clock = clock
         self._version_step = version_step
@@ -31,7 +31,7 @@ class ConsumerOffsets:
         self.version = DataVersion(timestamp=clock())
         self.listeners: list[Callable[[str, str, int], None]] = []
         """Told when a group begins again at an earlier place of a queue, or (-1) of all queues of a topic."""
-        self.unshared: dict[str, dict[int, int]] | None = None
+        self.unshared: dict[str, dict[int, int]] | None = {} if follows else None
         """On a slave: what consumers committed here and its master has not been told; None where there is no master."""
 
     def load(self) -> None:
@@ -158,10 +158,6 @@ class ConsumerOffsets:
         for topic, group, queue_id, _, last in found:
             self._set(f"{topic}@{group}", queue_id, last)
         return found
-
-    def share(self) -> None:
-        """Keep in mind from now on what a slave's master has to be told."""
-        self.unshared = {}
 
     def take_unshared(self, limit: int) -> list[tuple[str, str, int, int]]:
         """Some of what the master has not been told: topic, group, queue and offset."""

@@ -12,6 +12,7 @@ from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.requestmodes import RequestModes
 from pyromq.broker.tables.tail import LogPosition
 from pyromq.broker.tables.topics import Topics
+from pyromq.store.config import BrokerRole
 
 log = logging.getLogger(__name__)
 
@@ -24,7 +25,10 @@ class Tables:
         self.topics = Topics(config, clock)
         self.groups = Groups(config, clock)
         self.offsets = ConsumerOffsets(
-            folder / "consumerOffset.json", clock, version_step=config.consumer_offset_update_version_step
+            folder / "consumerOffset.json",
+            clock,
+            version_step=config.consumer_offset_update_version_step,
+            follows=config.broker_role is BrokerRole.SLAVE,
         )
         self.delays = DelayOffsets(
             folder / "delayOffset.json", clock, version_step=config.delay_offset_update_version_step

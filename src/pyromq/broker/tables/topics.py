@@ -5,21 +5,18 @@ data version and is told to `listeners`, which register it with the name servers
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.errors import Refused
+from pyromq.broker.tables.namedtable import NamedTable
 from pyromq.broker.tables.newnames import NewNames
-from pyromq.broker.tables.savedtable import SAVED, Save, SavedTable
-from pyromq.broker.tables.tablefile import TableFile
+from pyromq.broker.tables.savedtable import SAVED, Save
 from pyromq.configfile import read_config
 from pyromq.protocol import names
-from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigTable
-from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.routes import INHERIT, READ_WRITE, is_inherited
 
 log = logging.getLogger(__name__)
@@ -57,39 +54,22 @@ def system_topics(config: BrokerConfig, *, delay_levels: int = DELAY_QUEUES) -> 
     return {topic.topic_name: topic for topic in topics}
 
 
-class Topics:
+class Topics(NamedTable[TopicConfig]):
     """Topic name → configuration."""
 
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Callable[[], int],
-        *,
-        path: Path | None = None,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, clock: Callable[[], int], *, path: Path | None = None) -> None:
+        newcomers = NewNames("topics", "maxNewTopicsPerUser", config.max_new_topics_per_user, clock)
+        super().__init__(path or config.config_dir / "topics.json", clock, newcomers, _TABLE)
         self._config = config
-        self._clock = clock
-        self._path = path or config.config_dir / "topics.json"
-        self._table: dict[str, TopicConfig] = {}
-        self.saved = SavedTable(
-            TableFile(self._path, _TABLE),
-            {_TABLE: self._table},
-            clock,
-            version=DataVersion(timestamp=clock()),
-        )
         self._own = {config.broker_name, config.broker_cluster_name, names.reply_topic(config.broker_cluster_name)}
-        self.listeners: list[Callable[[list[TopicConfig]], None]] = []
-        """Told about topics that came or changed."""
-        self.newcomers = NewNames("topics", "maxNewTopicsPerUser", config.max_new_topics_per_user, clock)
-        self.refused = 0
-        """How often the bound was met."""
         self.assumed = False
         """Whether topics are there that a slave made up."""
 
-    @property
-    def version(self) -> DataVersion:
-        """Of what is in the table now."""
-        return self.saved.version or DataVersion()
+    def _name(self, entry: TopicConfig) -> str:
+        return entry.topic_name
+
+    def _bound(self) -> tuple[str, str, int]:
+        return "topics", "maxTopics", self._config.max_topics
 
     def load(self) -> None:
         """Read the file on top of the system topics. Raises ProtocolError when neither it nor its backup is legible."""
@@ -98,19 +78,6 @@ class Topics:
         if stored is not None:
             topics.update(stored.topic_config_table)
         self.saved.load({_TABLE: topics}, stored.data_version if stored is not None else None)
-
-    def get(self, topic: str) -> TopicConfig | None:
-        """The topic's configuration, or None."""
-        return self._table.get(topic)
-
-    def __iter__(self) -> Iterator[TopicConfig]:
-        return iter(self._table.values())
-
-    def __contains__(self, topic: str) -> bool:
-        return topic in self._table
-
-    def __len__(self) -> int:
-        return len(self._table)
 
     def is_system(self, topic: str) -> bool:
         """Whether it belongs to RocketMQ or to this broker rather than to users."""
@@ -174,40 +141,6 @@ class Topics:
         self.assumed = True
         return self.saved.stage({_TABLE: {topic: made}}, same_version=True)
 
-    def put(self, topic: TopicConfig) -> Save:
-        """Add or replace a topic; the same configuration again changes nothing. Raises Refused at the bound."""
-        return self.put_all([topic])
-
-    def put_all(self, topics: Iterable[TopicConfig]) -> Save:
-        """Add or replace several topics with one save and one registration. Raises Refused at the bound."""
-        changes = {topic.topic_name: topic for topic in topics}
-        last = self.saved.pending(_TABLE, *changes) or SAVED
-        changes = {name: topic for name, topic in changes.items() if self.saved.planned(_TABLE, name) != topic}
-        if not changes:
-            return last
-        added = sum(self.saved.planned(_TABLE, name) is None for name in changes)
-        if added and self.saved.size(_TABLE) + added > self._config.max_topics:
-            self.refused += 1
-            raise Refused(
-                ResponseCode.SYSTEM_ERROR,
-                f"the broker has {self.saved.size(_TABLE)} topics and maxTopics is {self._config.max_topics}: "
-                "delete topics that are not used or raise it, then try again",
-            )
-        save = self.saved.stage({_TABLE: changes})
-        save.when_saved(lambda: self.announce(list(changes.values())))
-        return save
-
-    def announce(self, topics: list[TopicConfig]) -> None:
-        """Tell those who have to know about topics as they are now."""
-        for listener in self.listeners:
-            listener(topics)
-
-    def delete(self, topic: str) -> Save:
-        """Forget a topic, if it is there."""
-        if self.saved.planned(_TABLE, topic) is None:
-            return self.saved.pending(_TABLE, topic) or SAVED
-        return self.saved.stage({_TABLE: {topic: None}})
-
     def mark_ordered(self, topics: Iterable[str]) -> Save:
         """Set the order flag of topics that the name server's order configuration names."""
         known = (self.saved.planned(_TABLE, name) for name in topics)
@@ -222,15 +155,6 @@ class Topics:
     def bump(self) -> Save:
         """A new data version without another change, so that name servers take the registration again."""
         return self.saved.stage({})
-
-    def _make(self, topic: TopicConfig, party: str) -> TopicConfig:
-        """Have a missing topic saved for a party, unless it is on its way. Raises Unsaved until it is there."""
-        if self.saved.planned(_TABLE, topic.topic_name) is None:
-            self.newcomers.take(party)
-            self.put(topic).check()
-        else:
-            (self.saved.pending(_TABLE, topic.topic_name) or SAVED).check()
-        return self._table[topic.topic_name]
 
     def _all_known(self) -> None:
         self.assumed = False

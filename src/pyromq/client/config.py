@@ -191,6 +191,12 @@ class ClientConfig(Settings):
         return config
 
     @classmethod
+    def told(cls, config: Self | None, namesrv: str | None, given: Mapping[str, Any]) -> Self:
+        """What a constructor was told: its arguments over `config` or, without one, as `build` has it."""
+        changes = dict(given) if namesrv is None else {**given, "namesrv": namesrv}
+        return cls.build(changes) if config is None else config.with_options(**changes)
+
+    @classmethod
     def out_of(cls, other: "ClientConfig") -> Self:
         """Settings of this kind, with what those of another kind have in common with it."""
         return cls(**{name: getattr(other, name) for name in options(cls) if name in options(type(other))})

@@ -229,7 +229,7 @@ def describe(cls: type, field: "dataclasses.Field[Any]", section: str, *, keywor
     kind: Any = typing.get_args(hints[0])[0] if many else hints[0]
     if facts["value"]:
         kind, many = object, False
-    elif len(hints) > 1 or not isinstance(kind, type):
+    elif (len(hints) > 1 and not facts["choices"]) or not isinstance(kind, type):
         raise TypeError(f"{cls.__name__}.{field.name}: options cannot have the type {field.type}")
     choices = facts["choices"] or (tuple(kind) if issubclass(kind, enum.Enum) else ())
     sensitive = bool(marks) or issubclass(kind, Path)

@@ -110,7 +110,7 @@ def test_credentials_file(tmp_path: Path) -> None:
 
 def test_unknown_option_names_the_nearest() -> None:
     with pytest.raises(ClientError, match="did you mean 'send_timeout'"):
-        Producer("PG", sendtimeout=3)
+        Producer("PG", sendtimeout=3)  # type: ignore[call-arg]  # what type checkers refuse as well
 
 
 @pytest.mark.parametrize(

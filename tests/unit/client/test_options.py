@@ -1,8 +1,10 @@
-"""Options of clients: declared once, the same for type checkers, and told from the environment."""
+"""Options of clients: declared once, and the same for type checkers."""
 
 import typing
+from pathlib import Path
 
 import pytest
+from mypy import api
 
 from pyromq.client.config import ClientConfig, ProducerConfig
 from pyromq.client.consumer.config import ConsumerConfig, PullConfig, PushConfig
@@ -60,3 +62,36 @@ def test_minus_one_is_no_limit_of_a_topic() -> None:
 def test_settings_with_the_same_values_are_equal() -> None:
     assert ProducerConfig(retries=3) == ProducerConfig(retries=3) != ProducerConfig(retries=4)
     assert "retries=3" in repr(ProducerConfig(retries=3))
+
+
+WRONG = """\
+import pyromq
+from pyromq import aio
+
+pyromq.Producer("g", namesrv="127.0.0.1:9876", retries=3, compress_over=1)
+pyromq.PushConsumer("g", consume_from="CONSUME_FROM_FIRST_OFFSET", consume_thread_max=1)
+pyromq.Producer("g", retrys=3)
+pyromq.TransactionProducer("g", None, send_timout=1.0)
+pyromq.PushConsumer("g", consume_threads=1)
+pyromq.PullConsumer("g", autocommit=True)
+pyromq.Admin(api_time_out=1.0)
+aio.Producer("g", retrys=3)
+aio.TransactionProducer("g", None, send_timout=1.0)
+aio.PushConsumer("g", consume_threads=1)
+aio.PullConsumer("g", autocommit=True)
+aio.Admin(api_time_out=1.0)
+pyromq.Producer("g", retries="3")
+"""
+
+
+def test_a_wrong_keyword_is_a_type_error(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.py"
+    file.write_text(WRONG)
+    report, _, status = api.run(
+        ["--config-file=", f"--cache-dir={tmp_path / 'cache'}", "--hide-error-context", str(file)]
+    )
+    errors = [line.partition(" error: ")[2] for line in report.splitlines() if " error: " in line]
+    names = ["retrys", "send_timout", "consume_threads", "autocommit", "api_time_out"]
+    wrong = [f'Unexpected keyword argument "{name}"' for name in names * 2] + ['Argument "retries" to "Producer"']
+    assert [error[: len(text)] for error, text in zip(errors, wrong, strict=True)] == wrong, report
+    assert status == 1

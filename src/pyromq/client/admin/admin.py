@@ -1,6 +1,6 @@
 """`Admin`: the operations behind mqadmin, for asyncio. Only its life is here; what it does is in the subjects."""
 
-from typing import Any
+from typing import Unpack
 
 from pyromq.client.admin.brokers import BrokerMethods
 from pyromq.client.admin.deadletters import DeadLetterMethods
@@ -14,6 +14,7 @@ from pyromq.client.errors import ClientError
 from pyromq.client.instance import registry
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.transport import Transport
+from pyromq.client.options import ClientOptions
 from pyromq.client.state import ServiceState, require
 
 ADMIN_GROUP = "admin_ext_group"
@@ -40,14 +41,11 @@ class Admin(DeadLetterMethods, TraceMethods, GroupMethods, BrokerMethods, UserMe
         config: ClientConfig | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
-        **options: Any,
+        **options: Unpack[ClientOptions],
     ) -> None:
-        if namesrv is not None:
-            options["namesrv"] = namesrv
         if options.get("namespace"):
             raise ClientError("an admin client takes no namespace; give names as namespace%name")
-        base = ClientConfig.build(options) if config is None else config.with_options(**options)
-        self.config = base.with_options(namespace=None)
+        self.config = ClientConfig.told(config, namesrv, options).with_options(namespace=None)
         self.timeout = timeout
         self._clock = clock
         self._transport = transport

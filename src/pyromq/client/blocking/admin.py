@@ -1,11 +1,12 @@
 """`Admin` for threads. Each method is that of the asyncio one, with a wait around it: same arguments, same result."""
 
-from typing import Any
+from typing import Unpack
 
 from pyromq.client.admin.admin import TIMEOUT
 from pyromq.client.admin.admin import Admin as AsyncAdmin
 from pyromq.client.blocking.client import BlockingClient, waiting
 from pyromq.client.config import ClientConfig
+from pyromq.client.options import ClientOptions
 
 
 class Admin(BlockingClient[AsyncAdmin]):
@@ -25,7 +26,7 @@ class Admin(BlockingClient[AsyncAdmin]):
         namesrv: str | None = None,
         timeout: float = TIMEOUT,
         config: ClientConfig | None = None,
-        **options: Any,
+        **options: Unpack[ClientOptions],
     ) -> None:
         admin = AsyncAdmin(namesrv=namesrv, timeout=timeout, config=config, **options)
         super().__init__(admin, "admin client")

@@ -3,7 +3,7 @@
 import logging
 import threading
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, TypeVar, Unpack
 
 from pyromq.client.blocking import loop as background
 from pyromq.client.blocking.client import GroupClient, waiting
@@ -11,6 +11,7 @@ from pyromq.client.callbacks import Callback
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
+from pyromq.client.options import ProducerOptions
 from pyromq.client.producer.producer import Producer as AsyncProducer
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
 from pyromq.client.producer.sends import Choice, Payload
@@ -42,13 +43,13 @@ class Producer(GroupClient[AsyncProducer]):
         *,
         namesrv: str | None = None,
         config: ProducerConfig | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(self._make(group, namesrv=namesrv, config=config, **options), f"producer {group!r}")
-        self._room = threading.BoundedSemaphore(self._client.config.async_queue)
+        self._stand_before(AsyncProducer(group, namesrv=namesrv, config=config, **options))
 
-    def _make(self, group: str, **options: Any) -> AsyncProducer:
-        return AsyncProducer(group, **options)
+    def _stand_before(self, producer: AsyncProducer) -> None:
+        super().__init__(producer, f"producer {producer.group!r}")
+        self._room = threading.BoundedSemaphore(producer.config.async_queue)
 
     @property
     def config(self) -> ProducerConfig:
@@ -205,12 +206,9 @@ class TransactionProducer(Producer):
         *,
         namesrv: str | None = None,
         config: ProducerConfig | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        super().__init__(group, listener=listener, namesrv=namesrv, config=config, **options)
-
-    def _make(self, group: str, **options: Any) -> AsyncTransactionProducer:
-        return AsyncTransactionProducer(group, **options)
+        self._stand_before(AsyncTransactionProducer(group, listener, namesrv=namesrv, config=config, **options))
 
     def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
         """Store a half message, run the local transaction, tell the broker how it ended.

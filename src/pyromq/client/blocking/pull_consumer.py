@@ -1,11 +1,12 @@
 """The pull consumer for threads. Every method is that of the asyncio one, with a wait around it."""
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Unpack
 
 from pyromq.client.blocking.client import BlockingPart, on_loop, waiting
 from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PullConfig
+from pyromq.client.consumer.options import PullOptions
 from pyromq.client.consumer.pull.consumer import PullConsumer as AsyncPullConsumer
 from pyromq.client.consumer.pull.manual import ManualPulls
 from pyromq.client.errors import ServiceStateError
@@ -36,7 +37,12 @@ class PullConsumer(BlockingConsumer[AsyncPullConsumer]):
     """
 
     def __init__(
-        self, group: str, *, namesrv: str | None = None, config: PullConfig | None = None, **options: Any
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        config: PullConfig | None = None,
+        **options: Unpack[PullOptions],
     ) -> None:
         super().__init__(AsyncPullConsumer(group, namesrv=namesrv, config=config, **options))
 

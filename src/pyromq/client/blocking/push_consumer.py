@@ -1,12 +1,13 @@
 """The push consumer for threads. Every method is that of the asyncio one, with a wait around it."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TypeVar, Unpack, overload
 
 from pyromq.client.blocking.client import on_loop
 from pyromq.client.blocking.consumer import BlockingConsumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, QueueListener
+from pyromq.client.consumer.options import PushOptions
 from pyromq.client.consumer.push.consumer import PushConsumer as AsyncPushConsumer
 from pyromq.client.consumer.push.listener import ListenerFunction
 
@@ -30,7 +31,12 @@ class PushConsumer(BlockingConsumer[AsyncPushConsumer]):
     """
 
     def __init__(
-        self, group: str, *, namesrv: str | None = None, config: PushConfig | None = None, **options: Any
+        self,
+        group: str,
+        *,
+        namesrv: str | None = None,
+        config: PushConfig | None = None,
+        **options: Unpack[PushOptions],
     ) -> None:
         super().__init__(AsyncPushConsumer(group, namesrv=namesrv, config=config, **options))
 

@@ -19,12 +19,12 @@ from pyromq.settings.option import computed, option
 class ConsumerConfig(ClientConfig):
     """Push and pull consumers."""
 
-    model: MessageModel = option(
+    model: MessageModel | str = option(
         MessageModel.CLUSTERING,
         "CLUSTERING: members of the group share the queues. BROADCASTING: each gets everything.",
         choices=(MessageModel.CLUSTERING, MessageModel.BROADCASTING),
     )
-    consume_from: ConsumeFromWhere = option(
+    consume_from: ConsumeFromWhere | str = option(
         ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
         "Where a group begins in a queue it has no offset for.",
         choices=[each for each in ConsumeFromWhere if each is not ConsumeFromWhere.UNKNOWN],

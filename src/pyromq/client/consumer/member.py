@@ -22,7 +22,7 @@ from pyromq.client.instance.schedule import Schedule
 from pyromq.client.queries import Queries
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.clients import CheckClientBody, ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
-from pyromq.protocol.bodies.enums import ConsumeType
+from pyromq.protocol.bodies.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
@@ -56,7 +56,7 @@ class Member(ABC, Generic[C_co]):
         self.stats = ConsumerStats(self.clock)
         self.queries = Queries(instance)
         started_at = consume_time(config.consume_timestamp, self.clock)
-        self.starts = StartOffsets(config.consume_from, started_at, self.offsets, self.queries)
+        self.starts = StartOffsets(ConsumeFromWhere(config.consume_from), started_at, self.offsets, self.queries)
         self.schedule = Schedule(self.clock)
         self.running = False
 
@@ -95,8 +95,8 @@ class Member(ABC, Generic[C_co]):
         return ConsumerData(
             group_name=self.group,
             consume_type=self.consume_type,
-            message_model=self.config.model,
-            consume_from_where=self.config.consume_from,
+            message_model=MessageModel(self.config.model),
+            consume_from_where=ConsumeFromWhere(self.config.consume_from),
             subscription_data_set=self.subscriptions.tell(),
             unit_mode=self.config.unit_mode,
         )

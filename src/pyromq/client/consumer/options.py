@@ -13,8 +13,8 @@ from pyromq.protocol.bodies.enums import ConsumeFromWhere, MessageModel
 class ConsumerOptions(ClientOptions, total=False):
     """Those of `ConsumerConfig`."""
 
-    model: MessageModel
-    consume_from: ConsumeFromWhere
+    model: MessageModel | str
+    consume_from: ConsumeFromWhere | str
     consume_timestamp: datetime | str | None
     allocation: AllocationStrategy
     offset_store: OffsetStore | None

@@ -6,7 +6,7 @@ Here are its life and its calls; how a message gets to a broker is `sends.py`.
 import asyncio
 import logging
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Unpack
 
 from pyromq.client.callbacks import Callback, deliver, deliver_outcome
 from pyromq.client.clock import Clock, within
@@ -19,6 +19,7 @@ from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.routes import PublishInfo
 from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.transport import Transport
+from pyromq.client.options import ProducerOptions
 from pyromq.client.producer.detector import DETECTOR_PERIOD, Detector
 from pyromq.client.producer.recall import recall
 from pyromq.client.producer.results import SendResult, TransactionSendResult
@@ -55,11 +56,9 @@ class Producer(QueryMethods):
         config: ProducerConfig | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
-        if namesrv is not None:
-            options["namesrv"] = namesrv
-        base = ProducerConfig.build(options) if config is None else config.with_options(**options)
+        base = ProducerConfig.told(config, namesrv, options)
         if base.namespace is None and base.namesrv:
             base = base.with_options(namespace=namespaces.namespace_of_endpoint(base.namesrv) or None)
         self.config = base

@@ -9,13 +9,14 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Unpack
 
 from pyromq.client.clock import Clock
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError
 from pyromq.client.hooks import EndTransactionContext, run_hooks
 from pyromq.client.instance.transport import Transport
+from pyromq.client.options import ProducerOptions
 from pyromq.client.pool import BoundedPool, PoolFull
 from pyromq.client.producer.producer import Producer
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
@@ -90,7 +91,7 @@ class TransactionProducer(Producer):
         config: ProducerConfig | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(group, namesrv=namesrv, config=config, clock=clock, transport=transport, **options)
         self.listener = listener

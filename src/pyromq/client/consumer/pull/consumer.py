@@ -6,11 +6,12 @@ Below that there is `manual`, single requests to one queue, for tools that keep 
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import Any
+from typing import Unpack
 
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.base import Consumer
 from pyromq.client.consumer.config import PullConfig
+from pyromq.client.consumer.options import PullOptions
 from pyromq.client.consumer.pull.manual import ManualPulls
 from pyromq.client.consumer.pull.member import PullMember
 from pyromq.client.consumer.pull.prefetch import Prefetch
@@ -47,11 +48,9 @@ class PullConsumer(Consumer[PullConfig]):
         config: PullConfig | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
-        **options: Any,
+        **options: Unpack[PullOptions],
     ) -> None:
-        if namesrv is not None:
-            options["namesrv"] = namesrv
-        base = PullConfig.build(options) if config is None else config.with_options(**options)
+        base = PullConfig.told(config, namesrv, options)
         super().__init__(group, base, clock, transport)
         self._selection = Selection(group)
         self._watch = QueueWatch()

@@ -4,12 +4,13 @@ It pulls all the time and hands messages to a listener. Here is what users call;
 """
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TypeVar, Unpack, overload
 
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.base import Consumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, QueueListener
+from pyromq.client.consumer.options import PushOptions
 from pyromq.client.consumer.push.listener import Listener, ListenerFunction
 from pyromq.client.consumer.push.member import PushMember
 from pyromq.client.consumer.subscription import FilterClass, class_subscription, tag_subscription
@@ -52,11 +53,9 @@ class PushConsumer(Consumer[PushConfig]):
         config: PushConfig | None = None,
         clock: Clock | None = None,
         transport: Transport | None = None,
-        **options: Any,
+        **options: Unpack[PushOptions],
     ) -> None:
-        if namesrv is not None:
-            options["namesrv"] = namesrv
-        base = PushConfig.build(options) if config is None else config.with_options(**options)
+        base = PushConfig.told(config, namesrv, options)
         super().__init__(group, base, clock, transport)
         self._listener: Listener | None = None
         self._trace: TraceDispatcher | None = None

@@ -74,7 +74,7 @@ class Rebalance:
         self._instance = member.instance
         self._clock = member.clock
         self._group = member.group
-        self._model = config.model
+        self._model = MessageModel(config.model)
         self._strategy = config.allocation
         self._subscriptions = member.subscriptions
         self._owner = owner

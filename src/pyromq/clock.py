@@ -1,5 +1,6 @@
-"""The machine's clocks as servers and the store read them, in milliseconds. Whoever needs time is given one of these,
-so that tests give another.
+"""The machine's clocks as servers and the store read them, in milliseconds, and pauses between tries.
+
+Whoever needs time is given one of these clocks, so that tests give another.
 """
 
 import time
@@ -13,3 +14,8 @@ def wall_clock() -> int:
 def steady_clock() -> int:
     """Time that no change of the wall clock touches: for how long something has lasted."""
     return time.monotonic_ns() // 1_000_000
+
+
+def pause_after(tries: int, *, first: float = 0.1, longest: float = 5.0) -> float:
+    """Seconds to wait after so many tries in vain: twice as long each time, up to the longest."""
+    return min(first * 2.0 ** min(tries - 1, 32), longest)

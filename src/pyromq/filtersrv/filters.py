@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
+from pyromq.clock import pause_after
 from pyromq.filtersrv.errors import JailError, RequestRefused
 from pyromq.filtersrv.frames import FilterContext, FilterMessage, Load
 from pyromq.filtersrv.worker import JailLimits, Worker
@@ -99,8 +100,8 @@ class UploadedClass:
     def _failed(self, error: JailError) -> None:
         self._worker = None
         self.failure = str(error)
-        self._rests_until = self._clock() + min(FIRST_REST * 2**self._failures, LONGEST_REST)
-        self._failures = min(self._failures + 1, 16)
+        self._failures += 1
+        self._rests_until = self._clock() + pause_after(self._failures, first=FIRST_REST, longest=LONGEST_REST)
         context = self._load.context
         log.warning(
             "filter class %s of %s@%s: %s", self.class_name, context.topic, context.consumer_group, self.failure

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from pyromq.clock import pause_after
 from pyromq.remoting.address import Address
 from pyromq.remoting.connect.socks import SocksProxies, dial
 from pyromq.remoting.connection import Connection
@@ -17,7 +18,7 @@ from pyromq.remoting.endpoint import Endpoint, Handler
 from pyromq.remoting.errors import ConnectError, RemotingError
 from pyromq.remoting.tls import ClientTls
 
-FIRST_BACKOFF = 0.02
+FIRST_BACKOFF = 0.04
 REMEMBERED_FAILURES = 1_000
 
 
@@ -131,8 +132,8 @@ class Connector:
 
     def _failed(self, name: str, failures: Failures, reason: str) -> ConnectError:
         failures.count += 1
-        bound = self._endpoint.limits.reconnect_backoff
-        failures.not_before = self._endpoint.clock() + min(FIRST_BACKOFF * 2 ** min(failures.count, 16), bound)
+        pause = pause_after(failures.count, first=FIRST_BACKOFF, longest=self._endpoint.limits.reconnect_backoff)
+        failures.not_before = self._endpoint.clock() + pause
         return ConnectError(f"cannot connect to {name}: {reason}")
 
     def _on_attempt_done(self, name: str, attempt: "asyncio.Task[Connection]") -> None:

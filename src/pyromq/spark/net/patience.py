@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pyromq.client.errors import BrokerError
+from pyromq.clock import pause_after
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError
 from pyromq.remoting.errors import RemotingError
@@ -16,8 +17,6 @@ from pyromq.spark.errors import RouteError
 
 log = logging.getLogger(__name__)
 
-FIRST_PAUSE = 0.1
-LONGEST_PAUSE = 5.0
 FAULTS = (RemotingError, ProtocolError, RouteError, BrokerError)
 """What a question to a server can end with."""
 PASSING = frozenset(
@@ -28,16 +27,11 @@ PASSING = frozenset(
 T = TypeVar("T")
 
 
-def pause_after(tries: int, *, first: float = FIRST_PAUSE, longest: float = LONGEST_PAUSE) -> float:
-    """Seconds to wait after so many tries in vain."""
-    return min(first * 2.0 ** min(tries - 1, 32), longest)
-
-
 def patiently(
     ask: Callable[[], T],
     *,
     retries: int,
-    first: float = FIRST_PAUSE,
+    first: float = 0.1,
     until: float | None = None,
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,

@@ -10,6 +10,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+from pyromq.clock import pause_after
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
@@ -23,7 +24,6 @@ from pyromq.protocol.records.batch import batch_item
 from pyromq.protocol.records.compression import compress
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import SinkError
-from pyromq.spark.net.patience import pause_after
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.lanes import Lanes
 from pyromq.spark.sink.messages import Outgoing

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.client.errors import BrokerError
+from pyromq.clock import pause_after
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
@@ -25,7 +26,7 @@ from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.requests import NOTHING_PULLED
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
-from pyromq.spark.net.patience import FAULTS, PASSING, pause_after
+from pyromq.spark.net.patience import FAULTS, PASSING
 from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import CorruptRecords, DataLoss, SourceOptions

@@ -16,10 +16,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
+from pyromq.clock import pause_after
 from pyromq.durable import write_file
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
-from pyromq.spark.net.patience import pause_after
 from pyromq.spark.pipeline.definition.definition import (
     Definition,
     FormatTarget,

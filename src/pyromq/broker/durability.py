@@ -7,6 +7,7 @@ from functools import partial
 from typing import Protocol
 
 from pyromq.protocol.properties import Property
+from pyromq.remoting.endpoint import Answer
 from pyromq.store.log.put import PutResult, PutStatus
 from pyromq.store.messagestore import MessageStore
 
@@ -46,6 +47,17 @@ class Durability:
             done = partial(self._flushed, replicas, result.end, done)
         if not self._store.when_durable(result, done):
             done(result.status)
+
+    def once_safe(self, result: PutResult, answer: Callable[[PutStatus], Answer]) -> asyncio.Future[Answer]:
+        """The answer to whoever put a message, when it is safe or the wait is over."""
+        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+
+        def safe(status: PutStatus) -> None:
+            if not later.done():
+                later.set_result(answer(status))
+
+        self.wait(result, safe)
+        return later
 
     @staticmethod
     def _flushed(replicas: Replicas, end: int, done: Safe, status: PutStatus) -> None:

@@ -138,17 +138,14 @@ class Retries(Part):
         if dead:
             self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{header.group}")
             log.info("group %s failed on a message of %s for good: now in %s", header.group, origin, message.topic)
+
         # WAIT=false is for the stored copy. The consumer commits its offset once it has this answer, so it waits.
-        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        def answer(status: PutStatus) -> Command:
+            refused = status not in (PutStatus.PUT_OK, PutStatus.SLAVE_NOT_AVAILABLE)  # no copy is due elsewhere
+            code = ResponseCode.SYSTEM_ERROR if refused else ResponseCode.SUCCESS
+            return request.reply(code, remark=status.name if refused else None)
 
-        def safe(status: PutStatus) -> None:
-            if not later.done():
-                refused = status not in (PutStatus.PUT_OK, PutStatus.SLAVE_NOT_AVAILABLE)  # no copy is due elsewhere
-                code = ResponseCode.SYSTEM_ERROR if refused else ResponseCode.SUCCESS
-                later.set_result(request.reply(code, remark=status.name if refused else None))
-
-        self._durability.wait(result, safe)
-        return later
+        return self._durability.once_safe(result, answer)
 
     def _dead_letters(self, group: str) -> str:
         topic = names.dlq_topic(group)

@@ -51,14 +51,7 @@ class Recalls(Part):
             raise Refused(ResponseCode.SYSTEM_ERROR, f"recall failed, {result.status.name}: {result.reason}")
         self._core.stats.stored(message.topic, result)
         answer = RecallMessageResponseHeader(msg_id=handle.unique_id, msg_region=self._config.region_id)
-        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def safe(_status: object) -> None:
-            if not later.done():
-                later.set_result(request.reply(ResponseCode.SUCCESS, answer))
-
-        self._core.durability.wait(result, safe)
-        return later
+        return self._core.durability.once_safe(result, lambda _status: request.reply(ResponseCode.SUCCESS, answer))
 
     def _check_allowed(self, now: int) -> None:
         config = self._config

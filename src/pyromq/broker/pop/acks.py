@@ -36,7 +36,7 @@ from pyromq.protocol.headers.pop import (
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.remoting.handler import Deferred, Grouped
-from pyromq.store.log.put import PutResult, PutStatus
+from pyromq.store.log.put import PutResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,12 +309,5 @@ class Acks:
         reply = request.reply(ResponseCode.SUCCESS, header)
         if written is None or not self._durability.needed({}):
             return reply
-        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-
-        def safe(_status: PutStatus) -> None:
-            # Stored in any case; without the disk the worst is that the message comes back.
-            if not later.done():
-                later.set_result(reply)
-
-        self._durability.wait(written, safe)
-        return later
+        # Stored in any case; without the disk the worst is that the message comes back.
+        return self._durability.once_safe(written, lambda _status: reply)

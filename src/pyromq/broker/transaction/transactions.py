@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import partial
 
 from pyromq.broker.admin.stats import OTHER
 from pyromq.broker.cluster.heartbeats import Heartbeats
@@ -42,7 +41,7 @@ from pyromq.protocol.records.record import RecordSummary
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.store.config import BrokerRole
-from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.log.put import PutMessage, PutResult
 
 log = logging.getLogger(__name__)
 
@@ -166,9 +165,7 @@ class Transactions(Part):
         result = self._commit(summary, record, (topic, queue_id), properties)
         if request.is_oneway or not self._core.durability.needed({}):
             return request.reply()
-        later: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        self._core.durability.wait(result, partial(_answer, request, later))
-        return later
+        return self._core.durability.once_safe(result, lambda status: request.reply(CODE_OF_STATUS[status]))
 
     def _find(self, header: EndTransactionHeader) -> tuple[RecordSummary, memoryview]:
         found = read_record(self._store, header.commit_log_offset, None)
@@ -252,8 +249,3 @@ class Transactions(Part):
         if not result.stored:
             raise refusal(result)
         return request.reply()
-
-
-def _answer(request: Command, later: asyncio.Future[Answer], status: PutStatus) -> None:
-    if not later.done():
-        later.set_result(request.reply(CODE_OF_STATUS[status]))

@@ -35,6 +35,11 @@ def detour(message: PutMessage, topic: str, queue_id: int, added: Mapping[str, s
     message.topic, message.queue_id = topic, queue_id
 
 
+def number(text: str | None, digits: int = MAX_DIGITS) -> int | None:
+    """A property that should be a whole number, None if it is not one."""
+    return int(text) if text and text.isascii() and text.isdigit() and len(text) <= digits else None
+
+
 def real_place(properties: Mapping[str, str]) -> tuple[str, int] | None:
     """Topic and queue that a message belongs to; None when it does not say, or names a waiting place itself.
 

@@ -155,7 +155,7 @@ class DelayLevels(Part):
         offset = self._offsets.get(level.number)
         within = min(max(offset, queue.min_offset), queue.max_offset)
         if within != offset:
-            log.warning("delay level %d goes on at %d: there is nothing at %d", level.number, within, offset)
+            log.warning("delay level %d resumes at %d: there is nothing at %d", level.number, within, offset)
             self._offsets.move(level.number, within)
         entry = queue.entry(within)
         if entry is not None:

@@ -8,7 +8,7 @@ import random
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import detour
+from pyromq.broker.delay.detour import detour, number
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property
@@ -19,15 +19,16 @@ from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 TIMED = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 MARKS = (Property.DELAY, *TIMED)
 """The properties that make a message a case for this hook."""
-_MAX_DIGITS = 18
 
 
 def level_of(text: str | None) -> int:
     """The delay level in a property; 0 for none, or for what is no number."""
-    digits = (text or "").removeprefix("-")
-    if not text or not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
-        return 0
-    return int(text)
+    return _signed(text) or 0
+
+
+def _signed(text: str | None) -> int | None:
+    value = number((text or "").removeprefix("-"))
+    return -value if value is not None and (text or "").startswith("-") else value
 
 
 class Postpone:
@@ -69,10 +70,9 @@ class Postpone:
         if not config.timer_wheel_enable:
             return PutResult(PutStatus.WHEEL_TIMER_NOT_ENABLE, reason=f"{name} needs timerWheelEnable=true")
         text = properties[name]
-        digits = text.removeprefix("-")
-        if not (digits.isascii() and digits.isdigit()) or len(digits) > _MAX_DIGITS:
+        value = _signed(text)
+        if value is None:
             return PutResult(PutStatus.WHEEL_TIMER_MSG_ILLEGAL, reason=f"{name} = {text[:40]!r} is not a number")
-        value = int(text)
         key = properties.get(Property.TIMER_DEL_UNIQ_KEY)
         if key is not None and not key.startswith(f"{message.topic}+"):
             # Who may send to one topic must not take back what waits for another.

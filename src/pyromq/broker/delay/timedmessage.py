@@ -2,7 +2,7 @@
 
 from typing import Self
 
-from pyromq.broker.delay.detour import MAX_DIGITS, delivery_of, read_record, real_place
+from pyromq.broker.delay.detour import MAX_DIGITS, delivery_of, number, read_record, real_place
 from pyromq.broker.delay.postpone import TIMED
 from pyromq.protocol import names
 from pyromq.protocol.errors import MessageError
@@ -36,9 +36,8 @@ class TimedMessage:
     @property
     def slot(self) -> int | None:
         """Which slot of time it belongs to; None when it does not say that, or not where it is to be delivered."""
-        time = self.properties.get(Property.TIMER_OUT_MS, "")
-        legible = time.isascii() and time.isdigit() and len(time) <= MAX_DIGITS
-        return int(time) if legible and Property.REAL_TOPIC in self.properties else None
+        time = number(self.properties.get(Property.TIMER_OUT_MS))
+        return time if Property.REAL_TOPIC in self.properties else None
 
     @property
     def key(self) -> str:

@@ -132,13 +132,12 @@ class TimerDelivery(Part):
     async def stop(self) -> None:
         """Deliver no more, and save how far it got. Raises OSError or DiskFullError."""
         self._pace.stop()
-        if self._opened:
-            self.close()
+        self.close()
 
     def close(self) -> None:
         """Save how far it got, and close the files. Raises OSError or DiskFullError."""
         try:
-            if self._runs and self._onward.flush():
+            if self._runs and self._opened and self._onward.flush():
                 self._files.prepare_save(self._safe_time(), self.queue.offset, self._clock())()
                 if self.counts.changed:
                     self.counts.persist(self.counts.table())

@@ -62,7 +62,7 @@ class TimerQueue:
         if queue is None:
             return RETRY
         if self.offset < queue.min_offset:
-            log.warning("the timer goes on at %d: there is nothing at %d", queue.min_offset, self.offset)
+            log.warning("the timer resumes at %d: there is nothing at %d", queue.min_offset, self.offset)
             self.offset = queue.min_offset
         for physical_offset, size, _ in ENTRY.iter_unpack(queue.entries(self.offset, min(most, BATCH))):
             try:

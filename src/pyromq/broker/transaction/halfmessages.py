@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from pyromq.broker.core import Core
-from pyromq.broker.delay.detour import copy_of, read_record, real_place
+from pyromq.broker.delay.detour import copy_of, number, read_record, real_place
 from pyromq.broker.tables.shares import Shares
 from pyromq.protocol import names
 from pyromq.protocol.properties import Property, decode_properties, encode_properties
@@ -60,16 +60,9 @@ class Half:
     """Offset of a copy that is stored but not visible yet."""
 
 
-def number(text: str | None) -> int | None:
-    """A property that should be a whole number, None if it is not one."""
-    if not text or not (text.isascii() and text.isdigit()) or len(text) > MAX_DIGITS:
-        return None
-    return int(text)
-
-
 def origin_of(queue_offset: int, properties: Mapping[str, str]) -> int:
     """The identity of a half message: its own offset, unless it is a copy."""
-    origin = number(properties.get(Property.TRANSACTION_PREPARED_QUEUE_OFFSET))
+    origin = number(properties.get(Property.TRANSACTION_PREPARED_QUEUE_OFFSET), MAX_DIGITS)
     return queue_offset if origin is None else origin
 
 
@@ -114,7 +107,7 @@ class HalfMessages:
 
     def immunity(self, properties: Mapping[str, str]) -> int:
         """How many ms a half message has before the first check; its own wish counts if it is longer."""
-        seconds = number(properties.get(Property.CHECK_IMMUNITY_TIME))
+        seconds = number(properties.get(Property.CHECK_IMMUNITY_TIME), MAX_DIGITS)
         return max(self._config.transaction_time_out, (seconds or 0) * 1000)
 
     def load(self, *, acting: bool = False) -> None:
@@ -261,7 +254,7 @@ class HalfMessages:
             self._open.move_to_end(origin)
             return
         topic = properties.get(Property.REAL_TOPIC, "")
-        checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES)) or 0
+        checks = number(properties.get(Property.TRANSACTION_CHECK_TIMES), MAX_DIGITS) or 0
         party = self._expected.pop(properties.get(Property.UNIQ_KEY, ""), topic)
         self.shares.take(party)
         half = self._open[origin] = Half(origin, offset, physical, topic, 0, checks, party)
@@ -323,7 +316,7 @@ class HalfMessages:
         for record in self._records(OP, self._first(OP)):
             summary = peek_record(record, 0)
             for text in str(record[summary.body_start : summary.body_end], "latin-1").split(","):
-                half_offset = number(text.strip())
+                half_offset = number(text.strip(), MAX_DIGITS)
                 if half_offset is not None:
                     yield summary.queue_offset, half_offset
 

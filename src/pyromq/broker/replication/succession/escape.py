@@ -12,7 +12,8 @@ import zlib
 from collections.abc import Callable
 
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.delay.detour import MAX_DIGITS
+from pyromq.broker.delay.detour import number
+from pyromq.broker.delay.postpone import TIMED
 from pyromq.broker.replication.succession.othermasters import OtherMaster, OtherMasters
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
@@ -32,7 +33,6 @@ PAUSE = 1.0
 """After a failure, before the same message is sent again."""
 DEFAULT_QUEUES = 4
 
-_TIMED = (Property.TIMER_DELAY_SEC, Property.TIMER_DELAY_MS, Property.TIMER_DELIVER_MS)
 _STORED = frozenset(
     {
         ResponseCode.SUCCESS,
@@ -145,13 +145,13 @@ def _not_yet(reason: str) -> PutResult:
 def _from_its_detour(message: PutMessage) -> PutMessage:
     """The message as it is sent: one that has to wait on says until when, and waits on where it arrives."""
     properties = dict(message.property_map or {})
-    slot = properties.get(Property.TIMER_OUT_MS, "")
-    if message.topic == names.TIMER_TOPIC and slot.isascii() and slot.isdigit() and len(slot) <= MAX_DIGITS:
+    slot = number(properties.get(Property.TIMER_OUT_MS))
+    if message.topic == names.TIMER_TOPIC and slot is not None:
         message.topic = properties.pop(Property.REAL_TOPIC, message.topic)
         del properties[Property.TIMER_OUT_MS]
-        for name in _TIMED:
+        for name in TIMED:
             properties.pop(name, None)
-        properties[Property.TIMER_DELIVER_MS] = str(int(slot) + 1)  # so that rounding leads to the same slot
+        properties[Property.TIMER_DELIVER_MS] = str(slot + 1)  # so that rounding leads to the same slot
     for name in (Property.REAL_TOPIC, Property.REAL_QUEUE_ID):
         properties.pop(name, None)
     message.property_map = properties

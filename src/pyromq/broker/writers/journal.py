@@ -2,8 +2,8 @@
 
 Their messages are in the log anyway, with their places. So the log alone says what a broker must know, and it says the
 same to a slave that takes over, or after a crash. From time to time the whole table is written down, too, and again
-soon after the log goes on to another file: recovery reads the last such record and what follows it, and retention does
-not take it away. Should it be lost all the same, then writers are forgotten, which is safe.
+soon after the log continues in another file: recovery reads the last such record and what follows it, and retention
+does not take it away. Should it be lost all the same, then writers are forgotten, which is safe.
 """
 
 import logging
@@ -12,7 +12,7 @@ from collections.abc import Callable
 import msgspec
 
 from pyromq.broker.errors import Refused
-from pyromq.broker.writers.records import PART, Began, Closed, Decision, Opened, Table, decoded, parts_of
+from pyromq.broker.writers.records import PART, Began, Closed, Decision, Opened, TableRecord, decoded, parts_of
 from pyromq.broker.writers.table import WriterTable
 from pyromq.protocol import names
 from pyromq.protocol.codes import ResponseCode
@@ -77,7 +77,7 @@ class Journal:
         decisions = self._store.max_offset(TOPIC, DECISIONS, committed=False)
         parts = list(parts_of(self._table, min(PART, self._store.config.max_message_size // 2))) or [[]]
         for number, writers in enumerate(parts):
-            table = Table(number, len(parts), decisions, writers, self._table.latest)
+            table = TableRecord(number, len(parts), decisions, writers, self._table.latest)
             result = self._put(TABLES, msgspec.json.encode(table))
             if not result.stored:
                 if not self._failing:

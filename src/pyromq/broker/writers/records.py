@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from pyromq.broker.writers.table import Lane, Tail, Writer, WriterTable
+from pyromq.broker.writers.table import Lane, QueueProgress, Writer, WriterTable
 from pyromq.protocol.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class Closed(msgspec.Struct, tag=True):
 Decision = Began | Opened | Closed
 
 
-class Table(msgspec.Struct):
+class TableRecord(msgspec.Struct):
     """One of `parts` records that are the table together."""
 
     part: int
@@ -51,10 +51,10 @@ class Table(msgspec.Struct):
     """The highest number of a run."""
 
 
-def decoded(message: ReceivedMessage | None) -> Table | None:
+def decoded(message: ReceivedMessage | None) -> TableRecord | None:
     """The table, or part of it, in a message; None when there is none."""
     try:
-        return msgspec.json.decode(message.body, type=Table) if message is not None else None
+        return msgspec.json.decode(message.body, type=TableRecord) if message is not None else None
     except msgspec.MsgspecError as error:
         log.warning("a table of writers cannot be read: %s", error)
         return None
@@ -92,5 +92,5 @@ def parts_of(table: WriterTable, limit: int) -> Iterator[list[Writer]]:
         yield part
 
 
-def _shortened(tail: Tail) -> Tail:
-    return Tail(tail.next, tail.end, tail.stretches[-1:])
+def _shortened(tail: QueueProgress) -> QueueProgress:
+    return QueueProgress(tail.next, tail.end, tail.stretches[-1:])

@@ -18,7 +18,7 @@ MAX_STRETCHES = 16
 """Stretches of a queue in which an attempt's messages lie, as far as they are remembered."""
 
 
-class Tail(msgspec.Struct):
+class QueueProgress(msgspec.Struct):
     """How far an attempt has come in a queue."""
 
     next: int = 0
@@ -47,7 +47,7 @@ class Lane(msgspec.Struct):
     """A part of a writer's work."""
 
     attempt: int
-    queues: dict[int, Tail] = {}
+    queues: dict[int, QueueProgress] = {}
 
 
 class Writer(msgspec.Struct):
@@ -150,7 +150,7 @@ class WriterTable:
             )
         return ahead
 
-    def tail(self, topic: str, name: str, place: Place) -> Tail:
+    def tail(self, topic: str, name: str, place: Place) -> QueueProgress:
         """Of an attempt that has stored something in the queue."""
         return self._writers[topic, name].lanes[place.lane].queues[place.queue]
 
@@ -167,7 +167,7 @@ class WriterTable:
         if (tail.next if tail is not None else 0) != place.sequence:
             return
         if tail is None:
-            tail = lane.queues[place.queue] = Tail()
+            tail = lane.queues[place.queue] = QueueProgress()
             self.tails += 1
         tail.note(place.sequence, count, offset, end)
         writer.origins.setdefault(place.queue, offset)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.broker.errors import Refused
-from pyromq.broker.writers.table import MAX_STRETCHES, Lane, Tail, Writer, WriterTable
+from pyromq.broker.writers.table import MAX_STRETCHES, Lane, QueueProgress, Writer, WriterTable
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.handles.writer import Place
 
@@ -200,18 +200,20 @@ def test_pieces_of_a_writer_are_put_together() -> None:
     table.restore(
         [
             Writer(TOPIC, "b", 9, 1),
-            Writer(TOPIC, NAME, 7, 1, {0: 4}, {0: Lane(1, {0: Tail(5)})}),
-            Writer(TOPIC, NAME, 7, 1, {}, {0: Lane(1, {1: Tail(6)}), 1: Lane(2)}),
+            Writer(TOPIC, NAME, 7, 1, {0: 4}, {0: Lane(1, {0: QueueProgress(5)})}),
+            Writer(TOPIC, NAME, 7, 1, {}, {0: Lane(1, {1: QueueProgress(6)}), 1: Lane(2)}),
         ]
     )
     writer = table.get(TOPIC, NAME)
-    assert writer == Writer(TOPIC, NAME, 7, 1, {0: 4}, {0: Lane(1, {0: Tail(5), 1: Tail(6)}), 1: Lane(2)})
+    assert writer == Writer(
+        TOPIC, NAME, 7, 1, {0: 4}, {0: Lane(1, {0: QueueProgress(5), 1: QueueProgress(6)}), 1: Lane(2)}
+    )
     assert (len(table), table.lanes, table.tails, table.latest) == (2, 2, 2, 9)
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3)), max_size=40))
 def test_offsets_of_all_that_is_remembered_are_right(batches: list[tuple[int, int]]) -> None:
-    tail, end = Tail(), 0
+    tail, end = QueueProgress(), 0
     offsets: list[int] = []
     for count, foreign in batches:
         end += foreign  # messages of others between this one's

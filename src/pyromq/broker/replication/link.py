@@ -220,7 +220,7 @@ class MasterLink:
             self._session.tick(self._clock())
 
     def look(self, master: MasterLog) -> None:
-        """Start over when what comes next is gone at the master: Apache's goes on giving signs of life then."""
+        """Start over when what comes next is gone at the master: Apache's keeps giving signs of life then."""
         if self._session is not None and 0 < self._store.max_physical_offset < master.begin:
             self._session.close(f"the master's log begins at {master.begin} now, beyond this one's end")
 

@@ -91,7 +91,7 @@ class Dispatcher:
             if not run.enter(self._index):
                 return False
         except (DiskFullError, OSError) as error:
-            return self._halt(run, error)
+            return run.count == 1 and self.halt(run, error)  # more than one are tried again, record by record
         except StoreFormatError as error:
             log.error("the record at %d is left out of its queue: %s", run.physical_offset, error)  # noqa: TRY400
         self.position = run.physical_offset + run.size
@@ -127,6 +127,20 @@ class Dispatcher:
             queue,
         )
         return self.enter(arrival)
+
+    def halt(self, record: Arrival | Run | LogRecord, error: Exception) -> bool:
+        """There is no space to enter a record: have `advance` try again, and messages refused until then. False."""
+        if not self.stuck:
+            self.stuck = True
+            self._flags.set(Flag.LOGIC_DISK_FULL)
+            log.error(
+                "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
+                record.queue_id,
+                record.topic,
+                record.queue_offset,
+                error,
+            )
+        return False
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""
@@ -201,17 +215,3 @@ class Dispatcher:
         self.stuck = False
         self._flags.clear(Flag.LOGIC_DISK_FULL)
         log.info("consume queues can be written again, dispatching goes on at %d", self.position)
-
-    def _halt(self, run: Arrival | Run, error: Exception) -> bool:
-        if self.stuck or run.count > 1:  # a run is tried again, record by record
-            return False
-        self.stuck = True
-        self._flags.set(Flag.LOGIC_DISK_FULL)
-        log.error(
-            "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
-            run.queue_id,
-            run.topic,
-            run.queue_offset,
-            error,
-        )
-        return False

@@ -10,8 +10,9 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -23,7 +24,6 @@ from pyromq.disk import Bytes
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
 from pyromq.store.arrival import Listener
-from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
@@ -41,8 +41,9 @@ from pyromq.store.log.tail import Tails
 from pyromq.store.progress import Progress
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
-from pyromq.store.recovery import Recovery, check_layout, check_not_half_copied
+from pyromq.store.recovery import Recovery
 from pyromq.store.retention import Retention
+from pyromq.store.save.saver import Saver
 from pyromq.store.space import used_ratio
 from pyromq.store.stats import StoreStats
 from pyromq.store.upkeep import Upkeep
@@ -77,7 +78,6 @@ class MessageStore:
         self.commit_log = CommitLog(config, self._worker)
         self.queues = ConsumeQueues(config.consume_queue_dir, config)
         self.index = Index(config.index_dir, config, clock) if config.message_index_enable else None
-        self.checkpoint = Checkpoint(config.checkpoint_path)
         self.damage = Damage(config.commit_log_dir)
         """What is known to be broken in the log."""
         self._dispatcher = Dispatcher(self.commit_log, self.queues, self.index, self.flags, self.damage, config.delays)
@@ -98,19 +98,12 @@ class MessageStore:
             dispatched=lambda: self._dispatcher.position,
             disk_usage=disk_usage,
         )
+        self._saver = Saver(
+            config, self._worker, self.commit_log, self.queues, self.index, self._dispatcher, self._flusher, self.damage
+        )
+        dispatcher, flusher = self._dispatcher, self._flusher
         self._upkeep = Upkeep(
-            config,
-            self._worker,
-            self.commit_log,
-            self.queues,
-            self.index,
-            self.checkpoint,
-            self._dispatcher,
-            self._flusher,
-            self.flags,
-            self.stats,
-            self.retention,
-            self.damage,
+            config, self._saver, self.commit_log, dispatcher, flusher, self.flags, self.stats, self.retention
         )
         self._lock = StoreLock(config.lock_path)
         self.progress = Progress(self.commit_log, self._flusher, self._dispatcher, sync_flush=config.sync_flush)
@@ -154,28 +147,17 @@ class MessageStore:
             raise
 
     def _load(self) -> None:
-        config = self.config
-        check_layout(config)
-        clean = self.was_in_order = not config.abort_path.exists()
-        self.commit_log.load()
-        check_not_half_copied(config, self.commit_log)
-        self.checkpoint.load()
-        self.queues.load()
-        if self.index is not None:
-            self.index.load(None if clean else self.checkpoint.index_timestamp)
-        for folder in (config.commit_log_dir, config.consume_queue_dir):
-            durable.make_folder(folder)
-        if self.index is not None:
-            durable.make_folder(config.index_dir)
-        mark_running(config.abort_path)
+        checkpoint = self._saver.checkpoint
         recovery = Recovery(
-            config, self.commit_log, self.queues, self.index, self.checkpoint, self._dispatcher, self.damage
+            self.config, self.commit_log, self.queues, self.index, checkpoint, self._dispatcher, self.damage
         )
+        self.was_in_order = recovery.load()
+        mark_running(self.config.abort_path)
         try:
-            recovery.run(clean=clean)
+            recovery.run(clean=self.was_in_order)
         except StoreFormatError:
-            if clean:
-                disk.delete(config.abort_path)
+            if self.was_in_order:
+                disk.delete(self.config.abort_path)
             raise
         self._reader.written_before = self.commit_log.max_offset
         self._flusher.start(self.commit_log.max_offset)
@@ -406,34 +388,32 @@ class MessageStore:
 
     def truncate(self, offset: int) -> None:
         """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
-        self._check_open()
-        self._upkeep.disclaim()
-        with self._flusher.hold:
-            self._dispatcher.forget(offset)
+        with self._cut(offset):
             self.queues.truncate_to(offset)
-            if self.index is not None:
-                self.index.truncate_to(offset)
             self.commit_log.truncate(offset)
             self.commit_log.sync()  # or old records could come back behind those that take their place
-            self._flusher.reset(offset)
-        self._tails.forget()
-        self._upkeep.save_soon()
 
     def discard(self) -> None:
         """Forget every message: for a slave whose next bytes its master no longer has. Offsets of queues go on.
 
         The queues go first: a crash in between leaves a log from which they are made again.
         """
-        self._check_open()
-        self._upkeep.disclaim()
-        with self._flusher.hold:
-            self._dispatcher.forget(0)
+        with self._cut(0):
             for topic in self.queues.topics():
                 self.queues.delete(topic)
-            if self.index is not None:
-                self.index.truncate_to(0)
             self.commit_log.clear()
-            self._flusher.reset(0)
+
+    @contextmanager
+    def _cut(self, offset: int) -> Iterator[None]:
+        """What goes with the end of the log from `offset` on, around whatever takes that away."""
+        self._check_open()
+        self._saver.disclaim()
+        with self._flusher.hold:
+            self._dispatcher.forget(offset)
+            if self.index is not None:
+                self.index.truncate_to(offset)
+            yield
+            self._flusher.reset(offset)
         self._tails.forget()
         self._upkeep.save_soon()
 

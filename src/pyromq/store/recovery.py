@@ -11,8 +11,8 @@ import logging
 from collections.abc import Iterator
 from contextlib import suppress
 
+from pyromq import durable
 from pyromq.protocol.records import sysflag
-from pyromq.store.checkpoint import Checkpoint
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import DiskFullError, StoreFormatError
@@ -23,10 +23,11 @@ from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.plainrecord import MIN_SIZE
 from pyromq.store.log.resync import end_of_data, next_record
 from pyromq.store.log.walk import LogRecord, Walker
-from pyromq.store.manifest import Manifest
 from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.offsettime import FILLER_SIZE
 from pyromq.store.queue.table import ConsumeQueues
+from pyromq.store.save.checkpoint import StoreCheckpoint
+from pyromq.store.save.manifest import Manifest
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def check_not_half_copied(config: StoreConfig, commit_log: CommitLog) -> None:
 
 
 class Recovery:
-    """Brings log, queues and index into agreement. `run` once, after all of them are loaded."""
+    """Brings log, queues and index into agreement: `load` once, then `run`."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Recovery:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         index: Index | None,
-        checkpoint: Checkpoint,
+        checkpoint: StoreCheckpoint,
         dispatcher: Dispatcher,
         damage: Damage,
     ) -> None:
@@ -98,6 +99,26 @@ class Recovery:
         self._entered = 0  # queue entries that were missing
         self._stalled: int | None = None  # the record from which on there was no space for entries
         self._last_timestamp = 0
+
+    def load(self) -> bool:
+        """Take the files that are there; returns whether the store was closed in order.
+
+        Raises StoreFormatError for a directory that is no such store, before anything was changed.
+        """
+        config = self._config
+        check_layout(config)
+        clean = not config.abort_path.exists()
+        self._log.load()
+        check_not_half_copied(config, self._log)
+        self._checkpoint.load()
+        self._queues.load()
+        if self._index is not None:
+            self._index.load(None if clean else self._checkpoint.index_timestamp)
+        for folder in (config.commit_log_dir, config.consume_queue_dir):
+            durable.make_folder(folder)
+        if self._index is not None:
+            durable.make_folder(config.index_dir)
+        return clean
 
     def run(self, *, clean: bool) -> None:
         """Recover; `clean` says that the store was closed in order.
@@ -278,8 +299,8 @@ class Recovery:
             return True
         try:
             queue.reserve_to(record.queue_offset)
-        except DiskFullError:
-            return False
+        except DiskFullError as error:
+            return self._dispatcher.halt(record, error)
         return True
 
     def _give_way(self, queue: ConsumeQueue | None, record: LogRecord) -> bool:

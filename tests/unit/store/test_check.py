@@ -8,9 +8,9 @@ import pytest
 
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreFormatError, StoreLockedError
-from pyromq.store.manifest import FILE_NAME
 from pyromq.store.offline.check import Report, check_store
 from pyromq.store.offline.repair import SET_ASIDE, Plan, plan_repair, repair
+from pyromq.store.save.manifest import FILE_NAME
 from tests.unit.store.storage import bodies, crash_copy, log_file, open_store, put
 from tests.unit.store.test_damage import check, filled, flip, lose
 

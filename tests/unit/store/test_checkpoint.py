@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.checkpoint import LENGTH, Checkpoint
 from pyromq.store.errors import DiskFullError
+from pyromq.store.save.checkpoint import LENGTH, StoreCheckpoint
 
 
 def test_layout_is_five_numbers_in_one_page(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    checkpoint = StoreCheckpoint(tmp_path / "checkpoint")
     checkpoint.physic_timestamp = 1
     checkpoint.logics_timestamp = 2
     checkpoint.index_timestamp = 3
@@ -23,11 +23,11 @@ def test_layout_is_five_numbers_in_one_page(tmp_path: Path) -> None:
 
 
 def test_values_come_back_and_are_overwritten_in_place(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    checkpoint = StoreCheckpoint(tmp_path / "checkpoint")
     for time in (1_700_000_000_000, 1_700_000_001_000):
         checkpoint.physic_timestamp = checkpoint.logics_timestamp = time
         checkpoint.flush()
-    again = Checkpoint(tmp_path / "checkpoint")
+    again = StoreCheckpoint(tmp_path / "checkpoint")
     assert again.load()
     assert again.physic_timestamp == again.logics_timestamp == 1_700_000_001_000
     assert again.recovery_time(with_index=False) == 1_700_000_001_000 - 3_000
@@ -39,7 +39,7 @@ def test_values_come_back_and_are_overwritten_in_place(tmp_path: Path) -> None:
 def test_damage_means_zeros_and_so_a_longer_recovery(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(data)
-    checkpoint = Checkpoint(path)
+    checkpoint = StoreCheckpoint(path)
     assert checkpoint.load()
     assert checkpoint.recovery_time(with_index=True) == 0
     checkpoint.flush()
@@ -47,7 +47,7 @@ def test_damage_means_zeros_and_so_a_longer_recovery(tmp_path: Path, data: bytes
 
 
 def test_missing_file(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    checkpoint = StoreCheckpoint(tmp_path / "checkpoint")
     assert not checkpoint.load()
     assert checkpoint.recovery_time(with_index=False) == 0
 
@@ -55,13 +55,13 @@ def test_missing_file(tmp_path: Path) -> None:
 def test_four_x_wrote_three_numbers_only(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
     path.write_bytes(b"".join(n.to_bytes(8) for n in (7_000, 8_000, 9_000)))
-    checkpoint = Checkpoint(path)
+    checkpoint = StoreCheckpoint(path)
     checkpoint.load()
     assert (checkpoint.physic_timestamp, checkpoint.index_timestamp, checkpoint.confirm_offset) == (7_000, 9_000, 0)
     assert checkpoint.recovery_time(with_index=False) == 4_000
 
 
 def test_full_disk_is_an_error_of_ours(tmp_path: Path) -> None:
-    checkpoint = Checkpoint(Path("/dev/full"))
+    checkpoint = StoreCheckpoint(Path("/dev/full"))
     with pytest.raises(DiskFullError, match="no space left"):
         checkpoint.flush()

@@ -12,8 +12,8 @@ from pyromq.protocol.records.record import peek_record
 from pyromq.store.config import BrokerRole
 from pyromq.store.errors import StoreFormatError
 from pyromq.store.log.resync import next_record
-from pyromq.store.manifest import FILE_NAME, Manifest
 from pyromq.store.messagestore import MessageStore
+from pyromq.store.save.manifest import FILE_NAME, Manifest
 from tests.unit.store.storage import Clock, bodies, crash_copy, log_file, open_store, put
 
 TOPICS = ("orders", "bills")

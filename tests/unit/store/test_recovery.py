@@ -10,8 +10,8 @@ import pytest
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.store.errors import StoreError, StoreFormatError
-from pyromq.store.manifest import FILE_NAME, Manifest
 from pyromq.store.messagestore import MessageStore
+from pyromq.store.save.manifest import FILE_NAME, Manifest
 from tests.unit.store.storage import START, Clock, bodies, crash_copy, log_file, open_store, put, small_config
 
 

@@ -16,11 +16,11 @@ from pyromq.store.log.damage import Damage, Stretch
 from pyromq.store.log.mappedfiles import MappedFiles
 from pyromq.store.log.resync import is_sound
 from pyromq.store.log.walk import Walker
-from pyromq.store.manifest import FILE_NAME, Manifest
 from pyromq.store.offline.index import check_index
 from pyromq.store.offline.layout import found_config
 from pyromq.store.offline.queue import QueueCheck
 from pyromq.store.recovery import check_layout
+from pyromq.store.save.manifest import FILE_NAME, Manifest
 
 log = logging.getLogger(__name__)
 

@@ -15,8 +15,8 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
 from pyromq.store.log.walk import LogRecord, Walker
-from pyromq.store.manifest import Manifest
 from pyromq.store.queue.offsettime import FILLER_SIZE
+from pyromq.store.save.manifest import Manifest
 
 if TYPE_CHECKING:
     from pyromq.store.offline.check import Findings, Progress

@@ -14,10 +14,10 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.errors import StoreFormatError, StoreLockedError
 from pyromq.store.lock import StoreLock, is_open
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
-from pyromq.store.manifest import Manifest
 from pyromq.store.messagestore import MessageStore
 from pyromq.store.offline.check import Progress, Report, check_store
 from pyromq.store.offline.layout import found_config
+from pyromq.store.save.manifest import Manifest
 
 SET_ASIDE = "setaside"
 

@@ -16,10 +16,10 @@ _FIELDS = struct.Struct(">5q")
 _SAFETY_MARGIN = 3_000
 
 
-class Checkpoint:
+class StoreCheckpoint:
     """Plain attributes in memory, `load` and `flush` for the file. `flush` may run in another thread than the setters.
 
-    >>> checkpoint = Checkpoint(Path("store/checkpoint"))
+    >>> checkpoint = StoreCheckpoint(Path("store/checkpoint"))
     >>> checkpoint.recovery_time(with_index=False)
     0
     """

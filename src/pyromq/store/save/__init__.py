@@ -1,0 +1,1 @@
+"""What a store notes about itself on disk, so that the next start knows what was whole."""

@@ -4,87 +4,41 @@ Names of topics are the user's, without the namespace. All raise ClientError or 
 """
 
 import asyncio
+import functools
 import logging
 from abc import abstractmethod
-from typing import TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, transport_error
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.state import GroupClient
 from pyromq.protocol import namespace as namespaces
+from pyromq.protocol import requests
 from pyromq.protocol.bodies.route import BrokerData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError, ProtocolError, ValidationError
 from pyromq.protocol.handles.ids import parse_offset_message_id
 from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
-from pyromq.protocol.headers.base import Header
-from pyromq.protocol.headers.consume import (
-    GetEarliestMsgStoretimeHeader,
-    GetEarliestMsgStoretimeResponseHeader,
-    GetMaxOffsetHeader,
-    GetMaxOffsetResponseHeader,
-    GetMinOffsetHeader,
-    GetMinOffsetResponseHeader,
-    SearchOffsetByTimestampHeader,
-    SearchOffsetByTimestampResponseHeader,
-)
 from pyromq.protocol.headers.query import QueryMessageHeader, ViewMessageByIdHeader
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.names import check_topic, is_system_topic
 from pyromq.protocol.records.salvage import salvage_record, salvage_records
+from pyromq.protocol.requests import Request
 from pyromq.protocol.routes import MASTER_ID, READ_WRITE
 from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
 
-R = TypeVar("R", bound=Header)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 TIMEOUT = 6.0
 GUESS_TIMEOUT = 1.0
 """For an address that was read out of an id which may be no address at all."""
 CREATE_TRIES = 5
 UNIQUE_ID_DAYS = 3
-
-
-class QueryMethods(GroupClient):
-    """The calls as methods of producers."""
-
-    @abstractmethod
-    def _query(self) -> "Queries":
-        """The calls themselves. Raises ServiceStateError unless the client runs."""
-
-    async def create_topic(
-        self, key: str, topic: str, queues: int, *, sys_flag: int = 0, attributes: dict[str, str] | None = None
-    ) -> None:
-        """Create or change a topic on every master that serves `key`; fails only when none of them did it."""
-        await self._query().create_topic(key, topic, queues, sys_flag=sys_flag, attributes=attributes)
-
-    async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
-        """The offset of the first message stored at or after a time."""
-        return await self._query().search_offset(queue, timestamp_ms)
-
-    async def max_offset(self, queue: MessageQueue) -> int:
-        """One past the last message of the queue."""
-        return await self._query().max_offset(queue)
-
-    async def min_offset(self, queue: MessageQueue) -> int:
-        """The first offset that the queue still has."""
-        return await self._query().min_offset(queue)
-
-    async def earliest_store_time(self, queue: MessageQueue) -> int:
-        """When the first message that the queue still has was stored, in Unix ms."""
-        return await self._query().earliest_store_time(queue)
-
-    async def view_message(self, topic: str, message_id: str) -> ReceivedMessage:
-        """A message by either of its ids."""
-        return await self._query().view_message(topic, message_id)
-
-    async def query_message(
-        self, topic: str, key: str, max_num: int = 64, begin_ms: int = 0, end_ms: int = 2**63 - 1
-    ) -> list[ReceivedMessage]:
-        """Messages with a key, from all brokers of the topic. Raises ClientError NO_MESSAGE when there is none."""
-        return await self._query().query_message(topic, key, max_num, begin_ms, end_ms)
 
 
 class Queries:
@@ -129,28 +83,19 @@ class Queries:
 
     async def search_offset(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after a time."""
-        header = SearchOffsetByTimestampHeader(
-            topic=self._wire(queue.topic), queue_id=queue.queue_id, timestamp=timestamp_ms
-        )
-        return (await self._ask(
-            queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, SearchOffsetByTimestampResponseHeader
-        )).offset  # fmt: skip
+        return await self._ask(queue, requests.search_offset(self._wire(queue.topic), queue.queue_id, timestamp_ms))
 
     async def max_offset(self, queue: MessageQueue) -> int:
         """One past the last message of the queue."""
-        header = GetMaxOffsetHeader(topic=self._wire(queue.topic), queue_id=queue.queue_id)
-        return (await self._ask(queue, RequestCode.GET_MAX_OFFSET, header, GetMaxOffsetResponseHeader)).offset
+        return await self._ask(queue, requests.max_offset(self._wire(queue.topic), queue.queue_id))
 
     async def min_offset(self, queue: MessageQueue) -> int:
         """The first offset that the queue still has."""
-        header = GetMinOffsetHeader(topic=self._wire(queue.topic), queue_id=queue.queue_id)
-        return (await self._ask(queue, RequestCode.GET_MIN_OFFSET, header, GetMinOffsetResponseHeader)).offset
+        return await self._ask(queue, requests.min_offset(self._wire(queue.topic), queue.queue_id))
 
     async def earliest_store_time(self, queue: MessageQueue) -> int:
         """When the first message that the queue still has was stored, in Unix ms."""
-        header = GetEarliestMsgStoretimeHeader(topic=self._wire(queue.topic), queue_id=queue.queue_id)
-        code = RequestCode.GET_EARLIEST_MSG_STORETIME
-        return (await self._ask(queue, code, header, GetEarliestMsgStoretimeResponseHeader)).timestamp
+        return await self._ask(queue, requests.earliest_store_time(self._wire(queue.topic), queue.queue_id))
 
     async def view_message(self, topic: str, message_id: str) -> ReceivedMessage:
         """A message by either of its ids: as the place it is stored at, else as the id its sender gave it."""
@@ -256,7 +201,7 @@ class Queries:
                 return None
         return error
 
-    async def _ask(self, queue: MessageQueue, code: RequestCode, header: Header, answer: type[R]) -> R:
+    async def _ask(self, queue: MessageQueue, request: Request[R]) -> R:
         """A question to the master of a queue."""
         topology = self._instance.topology
         wire = MessageQueue(self._wire(queue.topic), queue.broker_name, queue.queue_id)
@@ -269,10 +214,7 @@ class Queries:
         if address is None:
             raise ClientError(f"broker {broker!r} has no master", code=ErrorCode.BROKER_NOT_EXIST, broker=broker)
         try:
-            response = await self._instance.invoke(
-                self._instance.vip(address), Command.request(code, header), TIMEOUT, broker=broker
-            )
-            return response.header(answer)
+            return await self._instance.answer(self._instance.vip(address), request, TIMEOUT, broker=broker)
         except RemotingError as error:
             raise transport_error(error, broker) from error
         except MessageError as error:
@@ -285,3 +227,31 @@ class Queries:
         if self._instance.namespace:
             message.topic = namespaces.unwrap(message.topic, self._instance.namespace)
         return message
+
+
+def _asked(
+    method: Callable[Concatenate[Queries, P], Coroutine[Any, Any, R]],
+) -> Callable[Concatenate["QueryMethods", P], Coroutine[Any, Any, R]]:
+    """A call as a method of a client."""
+
+    @functools.wraps(method)
+    def call(self: "QueryMethods", /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, R]:
+        return method(self._query(), *args, **kwargs)
+
+    return call
+
+
+class QueryMethods(GroupClient):
+    """The calls as methods of producers."""
+
+    @abstractmethod
+    def _query(self) -> Queries:
+        """The calls themselves. Raises ServiceStateError unless the client runs."""
+
+    create_topic = _asked(Queries.create_topic)
+    search_offset = _asked(Queries.search_offset)
+    max_offset = _asked(Queries.max_offset)
+    min_offset = _asked(Queries.min_offset)
+    earliest_store_time = _asked(Queries.earliest_store_time)
+    view_message = _asked(Queries.view_message)
+    query_message = _asked(Queries.query_message)

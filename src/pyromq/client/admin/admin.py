@@ -3,9 +3,14 @@
 from typing import Unpack
 
 from pyromq.client.admin.brokers import BrokerMethods
+from pyromq.client.admin.clients import ClientMethods
 from pyromq.client.admin.deadletters import DeadLetterMethods
 from pyromq.client.admin.groups import GroupMethods
+from pyromq.client.admin.messages import MessageMethods
+from pyromq.client.admin.nameservers import NameServerMethods
+from pyromq.client.admin.offsets import OffsetMethods
 from pyromq.client.admin.reach import Reach
+from pyromq.client.admin.topics import TopicMethods
 from pyromq.client.admin.traces import TraceMethods
 from pyromq.client.admin.users import UserMethods
 from pyromq.client.clock import Clock
@@ -15,13 +20,25 @@ from pyromq.client.instance import registry
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.instance.transport import Transport
 from pyromq.client.options import ClientOptions
-from pyromq.client.state import ServiceState, require
+from pyromq.client.state import Client, ServiceState, require
 
 ADMIN_GROUP = "admin_ext_group"
 TIMEOUT = 5.0
 
 
-class Admin(DeadLetterMethods, TraceMethods, GroupMethods, BrokerMethods, UserMethods):
+class Admin(
+    TopicMethods,
+    GroupMethods,
+    OffsetMethods,
+    ClientMethods,
+    MessageMethods,
+    DeadLetterMethods,
+    TraceMethods,
+    BrokerMethods,
+    NameServerMethods,
+    UserMethods,
+    Client,
+):
     """Administers a cluster: topics, groups, offsets, clients, messages, brokers, name servers.
 
         async with Admin(namesrv="127.0.0.1:9876") as admin:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from pyromq.client.admin.reach import Reaching, Target, as_client_errors
+from pyromq.client.admin.reach import Server, Subject, as_client_errors
 from pyromq.client.errors import ClientError
 from pyromq.protocol import javaproperties
 from pyromq.protocol.bodies.replication import EpochEntryCache, HARuntimeInfo
@@ -19,7 +19,7 @@ CLEANING_PATIENCE = 6.0
 """Deleting files takes its time."""
 
 
-class BrokerMethods(Reaching):
+class BrokerMethods(Subject):
     """What `Admin` does with brokers. Without `broker` and `cluster`, all masters are meant."""
 
     async def cluster_info(self) -> ClusterInfo:
@@ -32,8 +32,8 @@ class BrokerMethods(Reaching):
         """Runtime figures of each broker under RocketMQ's names, such as `putTps` and `commitLogMaxOffset`."""
         reach = self._reach()
 
-        async def one(target: Target) -> dict[str, str]:
-            table = await reach.read(target, RequestCode.GET_BROKER_RUNTIME_INFO, KVTable)
+        async def one(server: Server) -> dict[str, str]:
+            table = await reach.read(server, RequestCode.GET_BROKER_RUNTIME_INFO, KVTable)
             return dict(sorted(table.table.items()))
 
         return await reach.each("reading runtime figures", await reach.masters(broker=broker, cluster=cluster), one)
@@ -44,8 +44,8 @@ class BrokerMethods(Reaching):
         """The settings of each broker under their property names."""
         reach = self._reach()
 
-        async def one(target: Target) -> dict[str, str]:
-            return properties_of(await reach.ask(target, RequestCode.GET_BROKER_CONFIG))
+        async def one(server: Server) -> dict[str, str]:
+            return properties_of(await reach.ask(server, RequestCode.GET_BROKER_CONFIG))
 
         return await reach.each("reading settings", await reach.masters(broker=broker, cluster=cluster), one)
 
@@ -58,7 +58,7 @@ class BrokerMethods(Reaching):
         done = await reach.each(
             f"changing {', '.join(sorted(changes))}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.UPDATE_BROKER_CONFIG, body=body),
+            lambda server: reach.ask(server, RequestCode.UPDATE_BROKER_CONFIG, body=body),
         )
         return list(done)
 
@@ -86,7 +86,7 @@ class BrokerMethods(Reaching):
         return await reach.each(
             "reading replication",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.read(target, RequestCode.GET_BROKER_HA_STATUS, HARuntimeInfo),
+            lambda server: reach.read(server, RequestCode.GET_BROKER_HA_STATUS, HARuntimeInfo),
         )
 
     async def broker_epochs(
@@ -97,7 +97,7 @@ class BrokerMethods(Reaching):
         return await reach.each(
             "reading epochs",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.read(target, RequestCode.GET_BROKER_EPOCH_CACHE, EpochEntryCache),
+            lambda server: reach.read(server, RequestCode.GET_BROKER_EPOCH_CACHE, EpochEntryCache),
         )
 
     async def reset_master_flush_offset(self, broker: str, offset: int) -> None:
@@ -110,8 +110,8 @@ class BrokerMethods(Reaching):
         """How each broker limits reading of cold data: the JSON text that it answers with."""
         reach = self._reach()
 
-        async def one(target: Target) -> str:
-            return _text(await reach.ask(target, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO))
+        async def one(server: Server) -> str:
+            return _text(await reach.ask(server, RequestCode.GET_COLD_DATA_FLOW_CTR_INFO))
 
         return await reach.each("reading cold data limits", await reach.masters(broker=broker, cluster=cluster), one)
 
@@ -124,7 +124,7 @@ class BrokerMethods(Reaching):
         done = await reach.each(
             "setting cold data limits",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body),
+            lambda server: reach.ask(server, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body),
         )
         return list(done)
 
@@ -136,7 +136,7 @@ class BrokerMethods(Reaching):
         done = await reach.each(
             "removing a cold data limit",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode()),
+            lambda server: reach.ask(server, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode()),
         )
         return list(done)
 
@@ -149,7 +149,7 @@ class BrokerMethods(Reaching):
         done = await reach.each(
             "setting read-ahead",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.SET_COMMITLOG_READ_MODE, header),
+            lambda server: reach.ask(server, RequestCode.SET_COMMITLOG_READ_MODE, header),
         )
         return list(done)
 
@@ -158,7 +158,7 @@ class BrokerMethods(Reaching):
         done = await reach.each(
             "cleaning",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, code, patience=CLEANING_PATIENCE),
+            lambda server: reach.ask(server, code, patience=CLEANING_PATIENCE),
         )
         return list(done)
 

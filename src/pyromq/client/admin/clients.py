@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from pyromq.client.admin.offsets import OffsetMethods
-from pyromq.client.admin.reach import Target, as_client_errors
+from pyromq.client.admin.reach import Server, Subject, as_client_errors
 from pyromq.client.admin.topics import TopicMethods
 from pyromq.client.admin.track import MessageTrack, TrackType, judge
 from pyromq.client.errors import BrokerError, ClientError, PartialFailureError
@@ -30,7 +30,7 @@ RELAY_PATIENCE = 3.0
 """A broker passes the question on and waits up to 10 s for the client."""
 
 
-class ClientMethods(OffsetMethods, TopicMethods):
+class ClientMethods(Subject):
     """What `Admin` knows about connected producers and consumers."""
 
     async def consumer_connections(self, group: str, *, broker: str | None = None) -> ConsumerConnection:
@@ -41,9 +41,9 @@ class ClientMethods(OffsetMethods, TopicMethods):
         reach = self._reach()
         header = GetConsumerConnectionListHeader(consumer_group=group)
 
-        async def one(target: Target) -> ConsumerConnection | None:
+        async def one(server: Server) -> ConsumerConnection | None:
             try:
-                return await reach.read(target, RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnection, header)
+                return await reach.read(server, RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnection, header)
             except BrokerError as error:
                 if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
@@ -63,9 +63,9 @@ class ClientMethods(OffsetMethods, TopicMethods):
         header = GetProducerConnectionListHeader(producer_group=group)
         code = RequestCode.GET_PRODUCER_CONNECTION_LIST
 
-        async def one(target: Target) -> ProducerConnection:
+        async def one(server: Server) -> ProducerConnection:
             try:
-                return await reach.read(target, code, ProducerConnection, header)
+                return await reach.read(server, code, ProducerConnection, header)
             except BrokerError as error:
                 if error.code != ResponseCode.SYSTEM_ERROR:
                     raise
@@ -84,7 +84,7 @@ class ClientMethods(OffsetMethods, TopicMethods):
         return await reach.each(
             "listing producers",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.read(target, RequestCode.GET_ALL_PRODUCER_INFO, ProducerTable),
+            lambda server: reach.read(server, RequestCode.GET_ALL_PRODUCER_INFO, ProducerTable),
         )
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> ConsumerRunningInfo:
@@ -96,11 +96,11 @@ class ClientMethods(OffsetMethods, TopicMethods):
         header = GetConsumerRunningInfoHeader(consumer_group=group, client_id=client_id, jstack_enable=jstack)
         code = RequestCode.GET_CONSUMER_RUNNING_INFO
         failed: dict[str, ClientError] = {}
-        for target in await reach.masters():
+        for server in await reach.masters():
             try:
-                return await reach.read(target, code, ConsumerRunningInfo, header, patience=RELAY_PATIENCE)
+                return await reach.read(server, code, ConsumerRunningInfo, header, patience=RELAY_PATIENCE)
             except ClientError as error:
-                failed[target.name] = error
+                failed[server.name] = error
         raise PartialFailureError(f"asking consumer {client_id!r} of group {group!r}", {}, failed)
 
     async def consumer_status(
@@ -113,7 +113,7 @@ class ClientMethods(OffsetMethods, TopicMethods):
         parts = await reach.each(
             f"asking consumers of group {group!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, code, ConsumerStatusBody, header, patience=RELAY_PATIENCE),
+            lambda server: reach.read(server, code, ConsumerStatusBody, header, patience=RELAY_PATIENCE),
         )
         merged: dict[str, dict[MessageQueue, int]] = {}
         for part in parts.values():
@@ -131,13 +131,14 @@ class ClientMethods(OffsetMethods, TopicMethods):
             consumer_group=group, client_id=client_id, msg_id=offset_message_id, topic=topic
         )
         code = RequestCode.CONSUME_MESSAGE_DIRECTLY
-        target = Target(address, address)
-        return await self._reach().read(target, code, ConsumeDirectlyResult, header, patience=RELAY_PATIENCE)
+        server = Server(address, address)
+        return await self._reach().read(server, code, ConsumeDirectlyResult, header, patience=RELAY_PATIENCE)
 
     async def message_track(self, message: ReceivedMessage) -> list[MessageTrack]:
         """What each group that reads the topic did with a message; one that cannot be judged is UNKNOWN, with why."""
         queue = await self._queue_of(message)
-        return [await self._track(message, queue, group) for group in await self.groups_of_topic(message.topic)]
+        groups = await TopicMethods(self._reach()).groups_of_topic(message.topic)
+        return [await self._track(message, queue, group) for group in groups]
 
     async def _queue_of(self, message: ReceivedMessage) -> MessageQueue:
         """A message looked up by its place does not say which broker it is from, but its address does."""
@@ -151,7 +152,7 @@ class ClientMethods(OffsetMethods, TopicMethods):
     async def _track(self, message: ReceivedMessage, queue: MessageQueue, group: str) -> MessageTrack:
         try:
             connection = await self.consumer_connections(group)
-            stats = await self.consume_stats(group, message.topic)
+            stats = await OffsetMethods(self._reach()).consume_stats(group, message.topic)
         except ClientError as error:
             if error.code == ResponseCode.CONSUMER_NOT_ONLINE:
                 return MessageTrack(group, TrackType.NOT_ONLINE)

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Sequence
 
-from pyromq.client.admin.reach import Reaching, Target
+from pyromq.client.admin.reach import Server, Subject
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import MessageRequestMode
@@ -34,7 +34,7 @@ from pyromq.protocol.names import check_group, dlq_topic, retry_topic
 MAX_PAGES = 10_000
 
 
-class GroupMethods(Reaching):
+class GroupMethods(Subject):
     """What `Admin` does with consumer groups. Without `broker` and `cluster`, all masters are meant."""
 
     async def create_group(
@@ -48,7 +48,7 @@ class GroupMethods(Reaching):
         await reach.each(
             f"creating group {config.group_name!r}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body),
+            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body),
         )
         return config
 
@@ -63,7 +63,7 @@ class GroupMethods(Reaching):
         await reach.each(
             f"creating {len(configs)} groups",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body),
+            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body),
         )
 
     async def group_config(
@@ -73,10 +73,10 @@ class GroupMethods(Reaching):
         reach = self._reach()
         header = GetSubscriptiongroupConfigHeader(group=group)
 
-        async def one(target: Target) -> SubscriptionGroupConfig | None:
+        async def one(server: Server) -> SubscriptionGroupConfig | None:
             try:
                 return await reach.read(
-                    target, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupConfig, header
+                    server, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupConfig, header
                 )
             except BrokerError as error:
                 if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
@@ -115,7 +115,7 @@ class GroupMethods(Reaching):
         await reach.each(
             f"deleting group {group!r}",
             masters,
-            lambda target: reach.ask(target, RequestCode.DELETE_SUBSCRIPTIONGROUP, header),
+            lambda server: reach.ask(server, RequestCode.DELETE_SUBSCRIPTIONGROUP, header),
         )
         if broker is not None:
             return
@@ -154,7 +154,7 @@ class GroupMethods(Reaching):
         await reach.each(
             f"setting the mode of group {group!r}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body),
+            lambda server: reach.ask(server, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body),
         )
 
     async def topics_of_group(self, group: str) -> list[str]:
@@ -164,7 +164,7 @@ class GroupMethods(Reaching):
         found = await reach.each(
             f"looking for topics of group {group!r}",
             await reach.masters(),
-            lambda target: reach.read(target, RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicList, header),
+            lambda server: reach.read(server, RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicList, header),
         )
         return sorted({topic for topics in found.values() for topic in topics.topic_list})
 
@@ -175,7 +175,7 @@ class GroupMethods(Reaching):
         found = await reach.each(
             f"reading the subscription of group {group!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupSubscription, header),
+            lambda server: reach.read(server, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupSubscription, header),
         )
         known = [answer.subscription_data for answer in found.values() if answer.subscription_data is not None]
         return max(known, key=lambda data: data.sub_version, default=None)
@@ -184,13 +184,13 @@ class GroupMethods(Reaching):
         reach = self._reach()
         header = UpdateAndGetGroupForbiddenHeader(group=group, topic=topic, readable=readable)
 
-        async def one(target: Target) -> bool:
+        async def one(server: Server) -> bool:
             code = RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN
-            return (await reach.read(target, code, GroupForbidden, header)).readable is not False
+            return (await reach.read(server, code, GroupForbidden, header)).readable is not False
 
         return await reach.each(f"reading of {topic!r} by group {group!r}", await reach.serving(topic), one)
 
-    async def _group_table(self, target: Target) -> SubscriptionGroupTable:
+    async def _group_table(self, server: Server) -> SubscriptionGroupTable:
         """Releases up to 5.3.3 answer with everything at once and without a total."""
         reach = self._reach()
         size = reach.instance.config.page_size
@@ -198,7 +198,7 @@ class GroupMethods(Reaching):
         for _ in range(MAX_PAGES):
             begin = len(table.subscription_group_table)
             header = GetAllSubscriptiongroupConfigHeader(group_seq=begin, max_group_num=size)
-            response = await reach.ask(target, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            response = await reach.ask(server, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
             page = SubscriptionGroupTable.decode(response.body)
             page.subscription_group_table = {**table.subscription_group_table, **page.subscription_group_table}
             table = page

@@ -6,7 +6,7 @@ They do not tell each other anything: what changes something goes to all of them
 from collections.abc import Mapping
 
 from pyromq.client.admin.brokers import properties_of, properties_text
-from pyromq.client.admin.reach import Reaching, as_client_errors
+from pyromq.client.admin.reach import Subject, as_client_errors
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.tables import KVTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -23,7 +23,7 @@ from pyromq.protocol.headers.namesrv import (
 )
 
 
-class NameServerMethods(Reaching):
+class NameServerMethods(Subject):
     """What `Admin` does with name servers."""
 
     def name_servers(self) -> tuple[str, ...]:

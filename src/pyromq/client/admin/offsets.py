@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Sequence
 
 from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
-from pyromq.client.admin.reach import Reaching, Target
+from pyromq.client.admin.reach import Server, Subject
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.offsets import CorrectionOffsets, ResetOffsetBody
 from pyromq.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, ConsumeTimeSpans, OffsetWrapper, QueueTimeSpan
@@ -26,7 +26,7 @@ END = -1
 STATS_PATIENCE = 3.0
 
 
-class OffsetMethods(Reaching):
+class OffsetMethods(Subject):
     """What `Admin` does with offsets of groups."""
 
     async def consume_stats(self, group: str, topic: str | None = None) -> ConsumeStats:
@@ -46,17 +46,17 @@ class OffsetMethods(Reaching):
         What cannot be told is None: a queue of which the group has stored no offset, a broker that did not answer.
         """
         reach = self._reach()
-        targets = await self._brokers(topic)
+        servers = await self._brokers(topic)
 
-        async def one(target: Target) -> tuple[ConsumeStats, set[MessageQueue]]:
-            stats = await self._stats(target, group=group, topic=topic)
+        async def one(server: Server) -> tuple[ConsumeStats, set[MessageQueue]]:
+            stats = await self._stats(server, group=group, topic=topic)
             doubtful = [queue for queue, seen in stats.offset_table.items() if seen.consumer_offset <= 0]
-            unknown = {queue for queue in doubtful if await self._stored(target, group, queue) is None}
+            unknown = {queue for queue in doubtful if await self._stored(server, group, queue) is None}
             return stats, unknown
 
-        answers, failed = await reach.try_each(targets, one)
+        answers, failed = await reach.try_each(servers, one)
         if failed and not answers:
-            await reach.each(f"reading the lag of group {group!r}", targets, one)
+            await reach.each(f"reading the lag of group {group!r}", servers, one)
         rows = [
             queue_lag(queue, seen, stored=queue not in unknown)
             for stats, unknown in answers.values()
@@ -100,13 +100,13 @@ class OffsetMethods(Reaching):
             group=group, topic=topic, timestamp=timestamp_ms, is_force=force, queue_id=-1
         )
 
-        async def one(target: Target) -> dict[MessageQueue, int]:
+        async def one(server: Server) -> dict[MessageQueue, int]:
             try:
-                return await self._ask_reset(target, header)
+                return await self._ask_reset(server, header)
             except BrokerError as error:
                 if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
                     raise
-            return await self._reset_stored(target, group, topic, timestamp_ms, force=force)
+            return await self._reset_stored(server, group, topic, timestamp_ms, force=force)
 
         parts = await reach.each(f"resetting group {group!r} on {topic!r}", await reach.serving(topic), one)
         return {queue: offset for part in parts.values() for queue, offset in sorted(part.items())}
@@ -129,7 +129,7 @@ class OffsetMethods(Reaching):
         await reach.each(
             f"cloning offsets of group {source!r}",
             await reach.serving(topic),
-            lambda target: reach.ask(target, RequestCode.CLONE_GROUP_OFFSET, header),
+            lambda server: reach.ask(server, RequestCode.CLONE_GROUP_OFFSET, header),
         )
 
     async def consume_time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
@@ -139,7 +139,7 @@ class OffsetMethods(Reaching):
         parts = await reach.each(
             f"reading time spans of {topic!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpans, header),
+            lambda server: reach.read(server, RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpans, header),
         )
         spans = [span for part in parts.values() for span in part.consume_time_span_set]
         return sorted(spans, key=lambda span: span.message_queue)
@@ -153,7 +153,7 @@ class OffsetMethods(Reaching):
         parts = await reach.each(
             f"reading offsets of {topic!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, header),
+            lambda server: reach.read(server, RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, header),
         )
         return {
             MessageQueue(topic, broker, queue_id): offset
@@ -163,45 +163,45 @@ class OffsetMethods(Reaching):
 
     # -- inside
 
-    async def _brokers(self, topic: str | None) -> list[Target]:
+    async def _brokers(self, topic: str | None) -> list[Server]:
         """A group can have offsets on any broker; of one topic, only where that is."""
         reach = self._reach()
         return await reach.masters() if topic is None else await reach.serving(topic)
 
-    async def _stats(self, target: Target, *, group: str, topic: str | None) -> ConsumeStats:
+    async def _stats(self, server: Server, *, group: str, topic: str | None) -> ConsumeStats:
         header = GetConsumeStatsHeader(consumer_group=group, topic=topic)
         code = RequestCode.GET_CONSUME_STATS
-        return await self._reach().read(target, code, ConsumeStats, header, patience=STATS_PATIENCE)
+        return await self._reach().read(server, code, ConsumeStats, header, patience=STATS_PATIENCE)
 
-    async def _stored(self, target: Target, group: str, queue: MessageQueue) -> int | None:
+    async def _stored(self, server: Server, group: str, queue: MessageQueue) -> int | None:
         request = consumer_offset(group, queue.topic, queue.queue_id, zero_if_absent=False)
-        return await self._reach().answer(target, request)
+        return await self._reach().answer(server, request)
 
-    async def _store(self, target: Target, group: str, queue: MessageQueue, offset: int) -> None:
-        await self._reach().answer(target, commit_offset(group, queue.topic, queue.queue_id, offset))
+    async def _store(self, server: Server, group: str, queue: MessageQueue, offset: int) -> None:
+        await self._reach().answer(server, commit_offset(group, queue.topic, queue.queue_id, offset))
 
-    async def _ask_reset(self, target: Target, header: InvokeBrokerToResetOffsetHeader) -> dict[MessageQueue, int]:
+    async def _ask_reset(self, server: Server, header: InvokeBrokerToResetOffsetHeader) -> dict[MessageQueue, int]:
         code = RequestCode.INVOKE_BROKER_TO_RESET_OFFSET
-        return (await self._reach().read(target, code, ResetOffsetBody, header)).offset_table
+        return (await self._reach().read(server, code, ResetOffsetBody, header)).offset_table
 
     async def _reset_stored(
-        self, target: Target, group: str, topic: str, timestamp_ms: int, *, force: bool
+        self, server: Server, group: str, topic: str, timestamp_ms: int, *, force: bool
     ) -> dict[MessageQueue, int]:
         """For a group that nobody is online of: change the stored offsets, queue by queue."""
         moved: dict[MessageQueue, int] = {}
-        stats = await self._stats(target, group=group, topic=topic)
+        stats = await self._stats(server, group=group, topic=topic)
         for queue, seen in sorted(stats.offset_table.items()):
-            offset = await self._offset_at(target, queue, timestamp_ms)
+            offset = await self._offset_at(server, queue, timestamp_ms)
             if may_move(seen, offset, force=force):
-                await self._store(target, group, queue, offset)
+                await self._store(server, group, queue, offset)
                 moved[queue] = offset
         return moved
 
-    async def _offset_at(self, target: Target, queue: MessageQueue, timestamp_ms: int) -> int:
+    async def _offset_at(self, server: Server, queue: MessageQueue, timestamp_ms: int) -> int:
         topic, queue_id = queue.topic, queue.queue_id
         at_end = timestamp_ms == END
         request = max_offset(topic, queue_id) if at_end else search_offset(topic, queue_id, timestamp_ms)
-        return await self._reach().answer(target, request)
+        return await self._reach().answer(server, request)
 
 
 def may_move(seen: OffsetWrapper, offset: int, *, force: bool) -> bool:

@@ -5,14 +5,13 @@ when several servers are asked, `PartialFailureError` keeps what the others answ
 """
 
 import asyncio
-from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode, NoRouteError, PartialFailureError, transport_error
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.client.state import Client
+from pyromq.client.queries import Queries
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo, TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -30,7 +29,7 @@ PARALLEL = 64
 """Requests of one admin client that are under way at a time."""
 
 
-class Target(NamedTuple):
+class Server(NamedTuple):
     """A broker process: the name that results show it under, and its address."""
 
     name: str
@@ -60,7 +59,7 @@ class Reach:
 
     async def ask(
         self,
-        target: Target,
+        server: Server,
         code: RequestCode,
         header: Header | None = None,
         *,
@@ -69,14 +68,14 @@ class Reach:
     ) -> Command:
         """A broker's successful answer; `patience` multiplies the time-out. Raises BrokerError, TransportError."""
         command = Command.request(code, header, body=body)
-        with as_client_errors(target.name):
+        with as_client_errors(server.name):
             return await self.instance.invoke(
-                self.instance.vip(target.address), command, self.timeout * patience, broker=target.name
+                self.instance.vip(server.address), command, self.timeout * patience, broker=server.name
             )
 
     async def read(
         self,
-        target: Target,
+        server: Server,
         code: RequestCode,
         answer: type[B],
         header: Header | None = None,
@@ -84,15 +83,15 @@ class Reach:
         patience: float = 1.0,
     ) -> B:
         """`ask`, and the body of the answer."""
-        response = await self.ask(target, code, header, patience=patience)
-        with as_client_errors(target.name):
+        response = await self.ask(server, code, header, patience=patience)
+        with as_client_errors(server.name):
             return answer.decode(response.body)
 
-    async def answer(self, target: Target, request: Request[T]) -> T:
+    async def answer(self, server: Server, request: Request[T]) -> T:
         """What a server answers to a request. Raises BrokerError for a refusal, TransportError."""
-        with as_client_errors(target.name):
+        with as_client_errors(server.name):
             return await self.instance.answer(
-                self.instance.vip(target.address), request, self.timeout, broker=target.name
+                self.instance.vip(server.address), request, self.timeout, broker=server.name
             )
 
     async def ask_name_server(self, code: RequestCode, header: Header | None = None) -> Command:
@@ -113,12 +112,12 @@ class Reach:
 
     # -- several
 
-    async def each(self, what: str, targets: Iterable[Target], work: Callable[[Target], Awaitable[T]]) -> dict[str, T]:
-        """Do the work for all targets in parallel; the results by target name.
+    async def each(self, what: str, servers: Iterable[Server], work: Callable[[Server], Awaitable[T]]) -> dict[str, T]:
+        """Do the work for all servers in parallel; the results by server name.
 
-        Raises PartialFailureError when some failed, or the very error when the only target did.
+        Raises PartialFailureError when some failed, or the very error when the only server did.
         """
-        done, failed = await self.try_each(targets, work)
+        done, failed = await self.try_each(servers, work)
         if failed:
             if not done and len(failed) == 1:
                 raise next(iter(failed.values()))
@@ -126,23 +125,23 @@ class Reach:
         return done
 
     async def try_each(
-        self, targets: Iterable[Target], work: Callable[[Target], Awaitable[T]]
+        self, servers: Iterable[Server], work: Callable[[Server], Awaitable[T]]
     ) -> tuple[dict[str, T], dict[str, ClientError]]:
         """What `each` does, with the failures beside the results instead of raised."""
         done: dict[str, T] = {}
         failed: dict[str, ClientError] = {}
 
-        async def one(target: Target) -> None:
+        async def one(server: Server) -> None:
             async with self._room:
                 try:
-                    with as_client_errors(target.name):
-                        done[target.name] = await work(target)
+                    with as_client_errors(server.name):
+                        done[server.name] = await work(server)
                 except ClientError as error:
-                    failed[target.name] = error
+                    failed[server.name] = error
 
-        ordered = sorted(set(targets))
+        ordered = sorted(set(servers))
         await asyncio.gather(*map(one, ordered))
-        names = [target.name for target in ordered]
+        names = [server.name for server in ordered]
         return {n: done[n] for n in names if n in done}, {n: failed[n] for n in names if n in failed}
 
     async def each_name_server(
@@ -153,12 +152,12 @@ class Reach:
         if not addresses:
             raise ClientError("no name server address is known", code=ErrorCode.NO_NAME_SERVER)
 
-        async def one(target: Target) -> Command:
+        async def one(server: Server) -> Command:
             command = Command.request(code, header, body=body)
-            with as_client_errors(target.name):
-                return await self.instance.invoke(target.address, command, self.timeout)
+            with as_client_errors(server.name):
+                return await self.instance.invoke(server.address, command, self.timeout)
 
-        return await self.each(what, (Target(address, address) for address in addresses), one)
+        return await self.each(what, (Server(address, address) for address in addresses), one)
 
     # -- which ones
 
@@ -166,7 +165,7 @@ class Reach:
         """All brokers that the name servers know."""
         return await self.read_name_server(RequestCode.GET_BROKER_CLUSTER_INFO, ClusterInfo)
 
-    async def masters(self, *, broker: str | None = None, cluster: str | None = None) -> list[Target]:
+    async def masters(self, *, broker: str | None = None, cluster: str | None = None) -> list[Server]:
         """The master of a broker (by name or `host:port`), those of a cluster, or with neither all there are.
 
         Raises ClientError for both at once, and when there is none.
@@ -174,7 +173,7 @@ class Reach:
         if broker is not None and cluster is not None:
             raise ClientError(f"give a broker ({broker!r}) or a cluster ({cluster!r}), not both")
         if broker is not None and ":" in broker:
-            return [Target(broker, broker)]
+            return [Server(broker, broker)]
         found = chosen_masters(await self.cluster(), broker=broker, cluster=cluster)
         if not found:
             wanted = f"broker {broker!r}" if broker else f"cluster {cluster!r}" if cluster else "any cluster"
@@ -183,7 +182,7 @@ class Reach:
             )
         return found
 
-    async def master(self, broker: str) -> Target:
+    async def master(self, broker: str) -> Server:
         """The one master of a broker name, or the process at an address."""
         return (await self.masters(broker=broker))[0]
 
@@ -195,16 +194,21 @@ class Reach:
             raise NoRouteError(topic, answers)
         return route
 
-    async def serving(self, topic: str) -> list[Target]:
+    async def queries(self, topic: str) -> Queries:
+        """The basic calls, after a look at the route: nothing else keeps the routes of an admin client fresh."""
+        await self.instance.refresh_route(topic)
+        return Queries(self.instance)
+
+    async def serving(self, topic: str) -> list[Server]:
         """A process of every broker that has the topic: the master, or while there is none the first slave."""
         return [
-            Target(broker.broker_name, address)
+            Server(broker.broker_name, address)
             for broker in (await self.route(topic)).broker_datas
             if (address := any_address(broker.broker_addrs)) is not None
         ]
 
 
-def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str | None = None) -> list[Target]:
+def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str | None = None) -> list[Server]:
     """The masters that a broker name or a cluster name selects, in order of their names."""
 
     def wanted(data: BrokerData) -> bool:
@@ -213,15 +217,18 @@ def chosen_masters(info: ClusterInfo, *, broker: str | None = None, cluster: str
         return cluster is None or data.broker_name in info.cluster_addr_table.get(cluster, ())
 
     return sorted(
-        Target(data.broker_name, data.broker_addrs[MASTER_ID])
+        Server(data.broker_name, data.broker_addrs[MASTER_ID])
         for data in info.broker_addr_table.values()
         if MASTER_ID in data.broker_addrs and wanted(data)
     )
 
 
-class Reaching(Client):
-    """Base of the subjects: each is a set of methods of `Admin`."""
+class Subject:
+    """Base of the subjects: each is a set of methods of `Admin`; one that needs another makes it of its own reach."""
 
-    @abstractmethod
+    def __init__(self, reach: Reach) -> None:
+        self._servers = reach
+
     def _reach(self) -> Reach:
-        """Where requests go. Raises ServiceStateError unless the admin client runs."""
+        """Where requests go. Of `Admin` it raises ServiceStateError unless it runs."""
+        return self._servers

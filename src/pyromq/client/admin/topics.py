@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pyromq.client.admin.nameservers import NameServerMethods
-from pyromq.client.admin.reach import Target
+from pyromq.client.admin.reach import Server, Subject
 from pyromq.client.clock import sleep
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.protocol.bodies.groups import GroupList
@@ -42,7 +42,7 @@ Attributes = Mapping[str, str | None]
 """Topic attributes to set; None as value takes one away."""
 
 
-class TopicMethods(NameServerMethods):
+class TopicMethods(Subject):
     """What `Admin` does with topics. `broker` is a name or `host:port`, and with no `cluster` either, all are meant."""
 
     async def create_topic(
@@ -80,7 +80,7 @@ class TopicMethods(NameServerMethods):
         header = _header(config, attribute_changes(attributes or {}))
         asked = await self._put(config, header, masters)
         if ordered:
-            named = sorted(target.name for target in masters)
+            named = sorted(server.name for server in masters)
             await self.set_order_conf(topic, ";".join(f"{name}:{config.write_queue_nums}" for name in named))
         return asked
 
@@ -94,13 +94,13 @@ class TopicMethods(NameServerMethods):
         clock = reach.instance.clock
         deadline = clock.monotonic() + seconds
 
-        async def count(target: Target) -> int:
-            route = await reach.answer(target, topic_route(topic))
+        async def count(server: Server) -> int:
+            route = await reach.answer(server, topic_route(topic))
             return 0 if route is None else len(route.broker_datas)
 
-        servers = [Target(address, address) for address in self.name_servers()]
+        name_servers = [Server(address, address) for address in reach.instance.name_servers.addresses]
         while True:
-            found = await reach.each(f"looking for topic {topic!r}", servers, count)
+            found = await reach.each(f"looking for topic {topic!r}", name_servers, count)
             late = [f"{name} ({number})" for name, number in found.items() if number < brokers]
             if not late:
                 return
@@ -123,7 +123,7 @@ class TopicMethods(NameServerMethods):
         await reach.each(
             f"creating {len(configs)} topics",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda target: reach.ask(target, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body),
+            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body),
         )
 
     async def set_topic_permission(
@@ -132,15 +132,15 @@ class TopicMethods(NameServerMethods):
         """Change only the permission of a topic that exists; the new configuration by broker."""
         reach = self._reach()
         known = await self.topic_config(topic, broker=broker, cluster=cluster)
-        targets = {target.name: target for target in await reach.masters(broker=broker, cluster=cluster)}
+        servers = {server.name: server for server in await reach.masters(broker=broker, cluster=cluster)}
 
-        async def change(target: Target) -> TopicConfig:
-            config = msgspec.structs.replace(known[target.name], perm=perm)
-            await reach.ask(target, RequestCode.UPDATE_AND_CREATE_TOPIC, _header(config, None))
+        async def change(server: Server) -> TopicConfig:
+            config = msgspec.structs.replace(known[server.name], perm=perm)
+            await reach.ask(server, RequestCode.UPDATE_AND_CREATE_TOPIC, _header(config, None))
             return config
 
         what = f"changing the permission of topic {topic!r}"
-        return await reach.each(what, (targets[name] for name in known if name in targets), change)
+        return await reach.each(what, (servers[name] for name in known if name in servers), change)
 
     async def topic_config(
         self, topic: str, *, broker: str | None = None, cluster: str | None = None
@@ -149,9 +149,9 @@ class TopicMethods(NameServerMethods):
         reach = self._reach()
         header = GetTopicConfigHeader(topic=topic)
 
-        async def one(target: Target) -> TopicConfig | None:
+        async def one(server: Server) -> TopicConfig | None:
             try:
-                return await reach.read(target, RequestCode.GET_TOPIC_CONFIG, TopicConfig, header)
+                return await reach.read(server, RequestCode.GET_TOPIC_CONFIG, TopicConfig, header)
             except BrokerError as error:
                 if error.code != ResponseCode.TOPIC_NOT_EXIST:
                     raise
@@ -184,7 +184,7 @@ class TopicMethods(NameServerMethods):
         await reach.each(
             f"deleting topic {topic!r}",
             masters,
-            lambda target: reach.ask(target, RequestCode.DELETE_TOPIC_IN_BROKER, at_broker),
+            lambda server: reach.ask(server, RequestCode.DELETE_TOPIC_IN_BROKER, at_broker),
         )
         header = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
         await reach.each_name_server(
@@ -199,7 +199,7 @@ class TopicMethods(NameServerMethods):
         parts = await reach.each(
             f"measuring topic {topic!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsTable, header),
+            lambda server: reach.read(server, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsTable, header),
         )
         return merged_stats(parts.values())
 
@@ -223,8 +223,8 @@ class TopicMethods(NameServerMethods):
         found = await reach.read_name_server(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, TopicList)
         names = set(found.topic_list)
         if found.broker_addr:
-            target = Target(found.broker_addr, found.broker_addr)
-            own = await reach.read(target, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, TopicList)
+            server = Server(found.broker_addr, found.broker_addr)
+            own = await reach.read(server, RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, TopicList)
             names.update(own.topic_list)
         return sorted(names)
 
@@ -239,34 +239,34 @@ class TopicMethods(NameServerMethods):
         found = await reach.each(
             f"looking for consumers of topic {topic!r}",
             await reach.serving(topic),
-            lambda target: reach.read(target, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, GroupList, header),
+            lambda server: reach.read(server, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, GroupList, header),
         )
         return sorted({group for groups in found.values() for group in groups.group_list})
 
     async def order_conf(self, topic: str) -> str | None:
         """The order of queues of an ordered topic, `broker-a:4;broker-b:4`; None when it has none."""
-        return await self.get_kv(ORDER_NAMESPACE, topic)
+        return await NameServerMethods(self._reach()).get_kv(ORDER_NAMESPACE, topic)
 
     async def set_order_conf(self, topic: str, conf: str) -> None:
         """Tell all name servers the order of queues of a topic."""
-        await self.put_kv(ORDER_NAMESPACE, topic, conf)
+        await NameServerMethods(self._reach()).put_kv(ORDER_NAMESPACE, topic, conf)
 
     async def delete_order_conf(self, topic: str) -> None:
         """Make a topic an unordered one again."""
-        await self.delete_kv(ORDER_NAMESPACE, topic)
+        await NameServerMethods(self._reach()).delete_kv(ORDER_NAMESPACE, topic)
 
     async def _put(
-        self, config: TopicConfig, header: UpdateAndCreateTopicHeader, masters: Iterable[Target]
+        self, config: TopicConfig, header: UpdateAndCreateTopicHeader, masters: Iterable[Server]
     ) -> dict[str, TopicConfig]:
         reach = self._reach()
 
-        async def one(target: Target) -> TopicConfig:
-            await reach.ask(target, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+        async def one(server: Server) -> TopicConfig:
+            await reach.ask(server, RequestCode.UPDATE_AND_CREATE_TOPIC, header)
             return config
 
         return await reach.each(f"creating topic {config.topic_name!r}", masters, one)
 
-    async def _topic_table(self, target: Target) -> TopicConfigTable:
+    async def _topic_table(self, server: Server) -> TopicConfigTable:
         """Releases up to 5.3.3 answer with everything at once and without a total."""
         reach = self._reach()
         size = reach.instance.config.page_size
@@ -274,7 +274,7 @@ class TopicMethods(NameServerMethods):
         for _ in range(MAX_PAGES):
             begin = len(table.topic_config_table)
             header = GetAllTopicConfigHeader(topic_seq=begin, max_topic_num=size)
-            response = await reach.ask(target, RequestCode.GET_ALL_TOPIC_CONFIG, header)
+            response = await reach.ask(server, RequestCode.GET_ALL_TOPIC_CONFIG, header)
             page = TopicConfigTable.decode(response.body)
             page.topic_config_table = {**table.topic_config_table, **page.topic_config_table}
             table = page

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pyromq.client.admin.messages import FOREVER, MessageMethods
+from pyromq.client.admin.messages import FOREVER
+from pyromq.client.admin.reach import Subject
 from pyromq.client.trace import records as trace
 from pyromq.client.trace.records import TraceContext, TraceType
 from pyromq.protocol.errors import MessageError
@@ -40,7 +41,7 @@ class MessageTrace:
     recalls: list[TraceContext] = field(default_factory=list)
 
 
-class TraceMethods(MessageMethods):
+class TraceMethods(Subject):
     """What `Admin` reads out of traces."""
 
     async def message_trace(
@@ -56,7 +57,8 @@ class TraceMethods(MessageMethods):
 
         Raises ClientError NO_MESSAGE when there is no trace of it.
         """
-        return collect(message_id, await self.query_message(topic, message_id, max_num, begin_ms, end_ms))
+        queries = await self._reach().queries(topic)
+        return collect(message_id, await queries.query_message(topic, message_id, max_num, begin_ms, end_ms))
 
 
 def collect(message_id: str, carriers: Iterable[ReceivedMessage]) -> MessageTrace:

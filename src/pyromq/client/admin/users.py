@@ -1,6 +1,6 @@
 """Users and access rules of brokers that check them (RocketMQ 5)."""
 
-from pyromq.client.admin.reach import Reaching, Target, as_client_errors
+from pyromq.client.admin.reach import Server, Subject, as_client_errors
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.bodies.auth import AclInfo, UserInfo
 from pyromq.protocol.bodies.base import decode_as
@@ -22,7 +22,7 @@ from pyromq.protocol.headers.base import Header
 from pyromq.protocol.routes import MASTER_ID
 
 
-class UserMethods(Reaching):
+class UserMethods(Subject):
     """What `Admin` does with users and rules. Questions go to one server (a broker, or any address).
 
     Changes go to one server too, or to all brokers of a cluster and to the name servers: each keeps its own users.
@@ -113,31 +113,31 @@ class UserMethods(Reaching):
         self, code: RequestCode, header: Header, body: bytes, broker: str | None, cluster: str | None
     ) -> None:
         reach = self._reach()
-        targets = await reach.masters(broker=broker, cluster=cluster)
-        name_servers: list[Target] = []
+        servers = await reach.masters(broker=broker, cluster=cluster)
+        name_servers: list[Server] = []
         if broker is None:
-            names = {target.name for target in targets}
+            names = {server.name for server in servers}
             slaves = [
-                Target(f"{data.broker_name} {number}", address)
+                Server(f"{data.broker_name} {number}", address)
                 for data in (await reach.cluster()).broker_addr_table.values()
                 for number, address in data.broker_addrs.items()
                 if data.broker_name in names and number != MASTER_ID
             ]
-            name_servers = [Target(address, address) for address in reach.instance.name_servers.addresses]
-            targets = [*targets, *slaves, *name_servers]
+            name_servers = [Server(address, address) for address in reach.instance.name_servers.addresses]
+            servers = [*servers, *slaves, *name_servers]
 
-        async def one(target: Target) -> None:
-            if target not in name_servers:
-                await reach.ask(target, code, header, body=body)
+        async def one(server: Server) -> None:
+            if server not in name_servers:
+                await reach.ask(server, code, header, body=body)
                 return
             try:
-                with as_client_errors(target.name):
+                with as_client_errors(server.name):
                     await reach.instance.invoke(
-                        target.address, Command.request(code, header, body=body), reach.timeout, broker=target.name
+                        server.address, Command.request(code, header, body=body), reach.timeout, broker=server.name
                     )
             except BrokerError as error:
                 # Apache's name servers know no users, and ours none unless they are told to.
                 if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                     raise
 
-        await reach.each("changing users or rules", targets, one)
+        await reach.each("changing users or rules", servers, one)

@@ -12,6 +12,7 @@ from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
 from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.hooks import run_hooks
 from pyromq.client.instance.instance import ClientInstance
+from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -32,6 +33,15 @@ from pyromq.protocol.release import V4_1_0_SNAPSHOT
 from pyromq.protocol.routes import MASTER_ID
 
 log = logging.getLogger(__name__)
+
+PAUSED_DELAY = 1.0
+"""Between looks of a loop that pulls or pops at whether it may again."""
+FLOW_DELAY = 0.050
+"""The same while it holds as much as it may."""
+BROKER_FLOW_DELAY = 0.020
+"""After a broker refused a pull to protect itself."""
+HEARTBEAT_ON_ITS_WAY = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
+"""What a broker answers until a heartbeat has told it of a new member or subscription: nothing to warn of."""
 
 
 class PullStatus(StrEnum):
@@ -244,3 +254,14 @@ class Fetcher:
 
 def _code(lite: bool) -> RequestCode:
     return RequestCode.LITE_PULL_MESSAGE if lite else RequestCode.PULL_MESSAGE
+
+
+def delay_after(error: PyroMQError, queue: MessageQueue, usual: float) -> float:
+    """Log a pull that failed; how long to wait before the next one."""
+    code = error.code if isinstance(error, BrokerError) else None
+    if code == ResponseCode.FLOW_CONTROL:
+        return BROKER_FLOW_DELAY
+    log.log(
+        logging.INFO if code in HEARTBEAT_ON_ITS_WAY else logging.WARNING, "%s could not be pulled: %s", queue, error
+    )
+    return usual

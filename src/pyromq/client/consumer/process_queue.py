@@ -45,7 +45,6 @@ class ProcessQueue:
         self.locked = False
         self.last_lock = clock.monotonic()
         self.last_pull = clock.monotonic()
-        self.last_consume = clock.monotonic()
         self.last_lock_ms = self.last_pull_ms = self.last_consume_ms = 0
         self.unlock_attempts = 0
 
@@ -98,7 +97,7 @@ class ProcessQueue:
 
     def remove(self, messages: Iterable[ReceivedMessage]) -> int:
         """Consumed: forget them. Returns the offset to commit, -1 when nothing was held."""
-        self._touch()
+        self.last_consume_ms = self._clock.millis()
         if not self._waiting:
             return -1
         for message in messages:
@@ -114,7 +113,7 @@ class ProcessQueue:
             message = self._in_flight[offset] = self._waiting.pop(offset)
             taken.append(message)
         if taken:
-            self._touch()
+            self.last_consume_ms = self._clock.millis()
         return taken
 
     def commit(self) -> int:
@@ -198,10 +197,6 @@ class ProcessQueue:
     def pull_expired(self) -> bool:
         """Nothing was pulled for so long that whoever pulls must have died."""
         return self._clock.monotonic() - self.last_pull > self._pull_max_idle
-
-    def _touch(self) -> None:
-        self.last_consume = self._clock.monotonic()
-        self.last_consume_ms = self._clock.millis()
 
     def _trim(self) -> bool:
         order = self._order

@@ -14,7 +14,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from pyromq.protocol.message import Message, ReceivedMessage
-from pyromq.protocol.names import pop_retry_topic, retry_topic
+from pyromq.protocol.names import RETRY_PREFIX, pop_retry_topic, retry_topic
 from pyromq.protocol.properties import Property
 from pyromq.protocol.routes import LOGICAL_PREFIX
 from pyromq.remoting.errors import RemotingError
@@ -37,11 +37,13 @@ _OF_THIS_DELIVERY = (
 
 def restore_topic(message: ReceivedMessage, group: str, namespace: str | None) -> None:
     """The topic as the listener knows it: of a retried message the original one, and without the namespace."""
-    pop_prefix = pop_retry_topic(group, "")
-    if message.topic == retry_topic(group):
-        message.topic = message.properties.get(Property.RETRY_TOPIC) or message.topic
-    elif message.topic.startswith((pop_prefix, pop_retry_topic(group, "", plus=True))):
-        message.topic = message.topic[len(pop_prefix) :]
+    topic = message.topic
+    if topic.startswith(RETRY_PREFIX):
+        pop_prefix = pop_retry_topic(group, "")
+        if topic == retry_topic(group):
+            message.topic = message.properties.get(Property.RETRY_TOPIC) or topic
+        elif topic.startswith((pop_prefix, pop_retry_topic(group, "", plus=True))):
+            message.topic = topic[len(pop_prefix) :]
     if namespace:
         message.topic = namespaces.unwrap(message.topic, namespace)
 

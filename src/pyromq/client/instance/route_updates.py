@@ -15,11 +15,10 @@ from pyromq.client.instance.members import ConsumerMember, ProducerMember
 from pyromq.client.instance.routes import clamp_queues, publish_info, route_changed
 from pyromq.client.instance.topology import Topology
 from pyromq.protocol.bodies.route import TopicRouteData
-from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
-from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from pyromq.protocol.names import DEFAULT_TOPIC, is_retry_topic
+from pyromq.protocol.requests import topic_route
 from pyromq.protocol.routes import subscribe_queues
 from pyromq.remoting.connect.nameservers import NameServers
 from pyromq.remoting.errors import RemotingError
@@ -115,17 +114,15 @@ class RouteUpdates:
         Raises BrokerError for other refusals and NameServerError.
         """
         host = self._host
-        header = GetRouteInfoByTopicHeader(topic=topic, accept_standard_json_only=True)
-        command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, header)
+        request = topic_route(topic)
         try:
-            response = await host.call_name_server(command)
+            response = await host.call_name_server(request.command)
         except RemotingError as error:
             raise NameServerError(topic, self._answers()) from error
-        if response.code == ResponseCode.SUCCESS:
-            return TopicRouteData.decode(response.body), self._answers()
-        if response.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None, self._answers()
-        raise BrokerError(response.code, response.remark, broker=host.name_servers.current, request=command.name)
+        if request.is_answer(response):
+            return request.read(response), self._answers()
+        refused = request.command.name
+        raise BrokerError(response.code, response.remark, broker=host.name_servers.current, request=refused)
 
     def _answers(self) -> tuple[NameServerAnswer, ...]:
         return tuple(NameServerAnswer(address, said) for address, said in self._host.name_servers.answers.items())

@@ -5,9 +5,7 @@ from collections.abc import Callable
 
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.producer.faults import FaultTable
-from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import Command
-from pyromq.protocol.headers.consume import GetMaxOffsetHeader
+from pyromq.protocol.requests import max_offset
 from pyromq.remoting.errors import RemotingError
 
 log = logging.getLogger(__name__)
@@ -34,9 +32,8 @@ class Detector:
             topic = self._any_topic()
             if topic is None:
                 continue
-            command = Command.request(RequestCode.GET_MAX_OFFSET, GetMaxOffsetHeader(topic=topic, queue_id=0))
             try:
-                await self._instance.call(address, command, config.detect_timeout)
+                await self._instance.call(address, max_offset(topic, 0).command, config.detect_timeout)
             except RemotingError as error:
                 log.debug("broker %s is not reachable: %s", broker, error)
                 continue

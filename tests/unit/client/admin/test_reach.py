@@ -2,7 +2,7 @@
 
 import pytest
 
-from pyromq.client.admin.reach import Target, chosen_masters
+from pyromq.client.admin.reach import Server, chosen_masters
 from pyromq.client.errors import BrokerError, ClientError, PartialFailureError, TransportError
 from pyromq.protocol.bodies.route import BrokerData, ClusterInfo
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -21,11 +21,11 @@ def test_masters_are_chosen_by_broker_or_cluster() -> None:
         broker_addr_table={"b": broker("b", 0, 1), "a": broker("a", 0), "slave": broker("slave", 1)},
         cluster_addr_table={"one": ["a", "slave"], "two": ["b"]},
     )
-    assert chosen_masters(info) == [Target("a", "a:0"), Target("b", "b:0")]
-    assert chosen_masters(info, cluster="two") == [Target("b", "b:0")]
-    assert chosen_masters(info, cluster="one") == [Target("a", "a:0")]
+    assert chosen_masters(info) == [Server("a", "a:0"), Server("b", "b:0")]
+    assert chosen_masters(info, cluster="two") == [Server("b", "b:0")]
+    assert chosen_masters(info, cluster="one") == [Server("a", "a:0")]
     assert chosen_masters(info, cluster="three") == []
-    assert chosen_masters(info, broker="b") == [Target("b", "b:0")]
+    assert chosen_masters(info, broker="b") == [Server("b", "b:0")]
     assert chosen_masters(info, broker="slave") == []
 
 

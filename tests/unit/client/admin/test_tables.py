@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from pyromq.client.admin.deadletters import DeadLetter, revived
 from pyromq.client.admin.lag import GroupLag, QueueLag, queue_lag
-from pyromq.client.admin.letters import DeadLetter, revived
 from pyromq.client.admin.offsets import may_move
 from pyromq.client.admin.traces import collect
 from pyromq.client.admin.track import TrackType, judge

@@ -12,6 +12,7 @@ from typing import Any
 
 from pyromq.client.clock import sleep, within
 from pyromq.client.consumer.config import PushConfig
+from pyromq.client.consumer.fetch import FLOW_DELAY, PAUSED_DELAY
 from pyromq.client.consumer.hooks import ConsumeHook
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest, handle_of
@@ -25,8 +26,6 @@ from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
-FLOW_DELAY = 0.050
-PAUSED_DELAY = 1.0
 ERROR_DELAY = 1.0
 GIVE_BACK_DELAY = 1.0
 

@@ -75,7 +75,7 @@ class PullConsumer(Consumer[PullConfig]):
             self._subscriptions.remove(topic)
         self._selection.assigned = wanted
         if self.state is ServiceState.RUNNING:
-            await self._member.apply_assigned()
+            await self._member.ownership.apply_assigned()
 
     def assignment(self) -> set[MessageQueue]:
         """The queues that are being read."""

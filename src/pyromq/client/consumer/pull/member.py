@@ -1,6 +1,5 @@
-"""A pull consumer at work: its parts, what the client instance asks of it, and the queues that rebalancing gives it."""
+"""A pull consumer at work: its parts, put together, and what the client instance asks of it."""
 
-import logging
 from collections.abc import Collection, Mapping
 
 from pyromq.client.consumer.config import PullConfig
@@ -10,6 +9,7 @@ from pyromq.client.consumer.hooks import ConsumerHooks
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.pull.inbox import Inbox
 from pyromq.client.consumer.pull.manual import ManualPulls
+from pyromq.client.consumer.pull.ownership import PullOwnership
 from pyromq.client.consumer.pull.prefetch import Prefetch
 from pyromq.client.consumer.pull.selection import Mode, Selection
 from pyromq.client.consumer.rebalance.rounds import Rebalance
@@ -20,8 +20,6 @@ from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol.bodies.clients import ConsumeDirectlyResult, ConsumerData, ConsumerRunningInfo
 from pyromq.protocol.bodies.enums import ConsumeResult, ConsumeType
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-
-log = logging.getLogger(__name__)
 
 SEND_BACK_TIMEOUT = 3.0
 
@@ -54,13 +52,14 @@ class PullMember(Member[PullConfig]):
         self.inbox = Inbox(self, self.prefetch)
         self.manual = ManualPulls(self, fetcher)
         self._selection = selection
-        self._rebalance = Rebalance(self, self)
+        self.ownership = PullOwnership(self, self.prefetch, selection)
+        self._rebalance = Rebalance(self, self.ownership)
 
     # -- life
 
     async def begin(self) -> None:
         if self._selection.mode is Mode.ASSIGN:
-            await self.apply_assigned()
+            await self.ownership.apply_assigned()
         sent = await self.instance.send_heartbeats()
         if not sent or not await self._rebalance.round():
             self._rebalance.wake()
@@ -78,14 +77,6 @@ class PullMember(Member[PullConfig]):
             return list(self.offsets.table())
         return list(self.prefetch.lanes)
 
-    async def apply_assigned(self) -> None:
-        """Read exactly what the user chose."""
-        lanes = self.prefetch.lanes
-        for queue in lanes.keys() - self._selection.assigned:
-            await self.give_up(queue)
-        for queue in sorted(self._selection.assigned - lanes.keys()):
-            await self.take_over(queue)
-
     # -- what the client instance asks
 
     def subscribed_topics(self) -> Collection[str]:
@@ -101,7 +92,7 @@ class PullMember(Member[PullConfig]):
         self._rebalance.wake(at_once=True)
 
     async def reset_offsets(self, topic: str, offsets: Mapping[MessageQueue, int]) -> None:
-        for queue in [queue for queue in self.owned(topic) if queue in offsets]:
+        for queue in [queue for queue in self.ownership.owned(topic) if queue in offsets]:
             await self.prefetch.seek(queue, offsets[queue])
             self.offsets.update(queue, offsets[queue])
             await self.offsets.persist(queue, confirm=True)
@@ -114,45 +105,3 @@ class PullMember(Member[PullConfig]):
             consume_result=ConsumeResult.CR_THROW_EXCEPTION,
             remark=f"group {self.title} is read by a pull consumer, which has no listener",
         )
-
-    # -- what rebalancing asks
-
-    @property
-    def balancing(self) -> bool:
-        return self.running and self._selection.mode is Mode.SUBSCRIBE and self.config.enable_rebalance
-
-    def owned(self, topic: str) -> Collection[MessageQueue]:
-        return [queue for queue in self.prefetch.lanes if queue.topic == topic]
-
-    def owned_topics(self) -> Collection[str]:
-        return {queue.topic for queue in self.prefetch.lanes}
-
-    def stuck(self, topic: str) -> Collection[MessageQueue]:
-        return [
-            queue
-            for queue, lane in self.prefetch.lanes.items()
-            if queue.topic == topic and (lane.held.leaving or lane.held.pull_expired)
-        ]
-
-    async def take_over(self, queue: MessageQueue, last_owner: str | None = None) -> bool:
-        self.offsets.remove(queue)
-        self.prefetch.add(queue, last_owner if self.clustering else None)
-        return True
-
-    async def give_up(self, queue: MessageQueue) -> bool:
-        shared = self._selection.mode is Mode.SUBSCRIBE
-        if not await self.prefetch.leave(queue, self.config.handover_timeout if shared else 0.0):
-            return False
-        lane = self.prefetch.lanes[queue]
-        if self.config.auto_commit and lane.done is not None:
-            self.offsets.update(queue, lane.done)
-        # Whoever asks for our queues, as the next owner does, finds it among them until its offset is written.
-        await self.offsets.persist(queue, confirm=True)
-        await self.prefetch.remove(queue)
-        self.offsets.remove(queue)
-        return True
-
-    async def changed(self, topic: str, queues: Collection[MessageQueue], mine: Collection[MessageQueue]) -> None:
-        log.info("group %s: %d of %d queues of %s are read here", self.title, len(mine), len(queues), topic)
-        self.subscriptions.touch(topic, self.clock.millis())
-        await self.tell_brokers()

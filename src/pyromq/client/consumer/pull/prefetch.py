@@ -13,22 +13,26 @@ from collections.abc import Callable, Collection
 
 from pyromq.client.clock import sleep
 from pyromq.client.consumer.config import PullConfig
-from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
+from pyromq.client.consumer.fetch import (
+    FLOW_DELAY,
+    PAUSED_DELAY,
+    Fetcher,
+    PullRequest,
+    PullResult,
+    PullStatus,
+    delay_after,
+)
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.process_queue import ProcessQueue
 from pyromq.client.consumer.rebalance.lastowner import LastOwners
 from pyromq.client.consumer.subscription import is_tag_filter, tag_subscription
-from pyromq.client.errors import BrokerError, ClientError
+from pyromq.client.errors import ClientError
 from pyromq.errors import PyroMQError
-from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 log = logging.getLogger(__name__)
 
-PAUSED_DELAY = 1.0
-FLOW_DELAY = 0.050
-BROKER_FLOW_DELAY = 0.020
 NO_START_DELAY = 3.0
 
 
@@ -230,14 +234,8 @@ class Prefetch:
         started = self._clock.monotonic()
         try:
             result = await self._fetcher.fetch(self._request(lane))
-        except BrokerError as error:
-            if error.code == ResponseCode.FLOW_CONTROL:
-                return BROKER_FLOW_DELAY
-            log.warning("%s could not be pulled: %s", lane.queue, error)
-            return self._config.pull_delay_on_error
         except PyroMQError as error:
-            log.warning("%s could not be pulled: %s", lane.queue, error)
-            return self._config.pull_delay_on_error
+            return delay_after(error, lane.queue, self._config.pull_delay_on_error)
         self._take_in(lane, result, self._clock.monotonic() - started)
         return 0.0
 

@@ -54,7 +54,12 @@ class _Batch(Batch):
             if self.begun:
                 held.ended()
             return
-        failed = self._failed(verdict)
+        acknowledged = self.context.acknowledged
+        failed: list[ReceivedMessage] = []
+        if verdict.outcome is ConsumeOutcome.LATER:
+            failed = self.messages
+        elif acknowledged is not None:
+            failed = self.messages[max(0, acknowledged) :]
         consumption.after(self, verdict, failed=len(failed))
         if held.dropped:
             log.info("result for %d messages of %s ignored: the queue was given up", len(self.messages), self.queue)
@@ -63,12 +68,6 @@ class _Batch(Batch):
         else:
             consumption.settle(self.queue, held, self.messages)
         held.ended()
-
-    def _failed(self, verdict: Verdict) -> list[ReceivedMessage]:
-        if verdict.outcome is ConsumeOutcome.LATER:
-            return self.messages
-        acknowledged = self.context.acknowledged
-        return [] if acknowledged is None else self.messages[max(0, acknowledged) :]
 
 
 class ConcurrentConsumption(Consumption):

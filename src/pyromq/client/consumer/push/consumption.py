@@ -101,7 +101,7 @@ class Consumption:
         error: Exception | None = None
         try:
             if listener.is_async:
-                returned = await listener.await_call([message], context)
+                returned = await listener.call([message], context)
             else:
                 pool = self._member.instance.callbacks
                 returned = await asyncio.wrap_future(pool.submit(lambda: listener.call([message], context)))

@@ -1,7 +1,7 @@
 """Listeners: the user's functions that consume messages, what they may return, and the context they get."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, NamedTuple
@@ -83,21 +83,23 @@ class Listener:
 
     def call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
         """Call a plain function, or make the coroutine of the other kind."""
-        if tracecontext.is_used() and not self.is_async:
-            with tracecontext.continued(messages):
-                return self._call(messages, context)
-        return self._call(messages, context)
-
-    async def await_call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
-        work: Awaitable[Any] = self._call(messages, context)
         if tracecontext.is_used():
-            with tracecontext.continued(messages):
-                return await work
-        return await work
-
-    def _call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+            return self._call_traced(messages, context)
         what = list(messages) if self.batch else messages[0]
         return self.function(what, context) if self.takes_context else self.function(what)
+
+    def _call_traced(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+        what = list(messages) if self.batch else messages[0]
+        arguments = (what, context) if self.takes_context else (what,)
+
+        async def traced() -> Any:
+            with tracecontext.continued(messages):
+                return await self.function(*arguments)
+
+        if self.is_async:
+            return traced()
+        with tracecontext.continued(messages):
+            return self.function(*arguments)
 
 
 def _takes_two(function: ListenerFunction) -> bool:

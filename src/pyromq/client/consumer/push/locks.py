@@ -97,7 +97,7 @@ class QueueLocks:
         if address is None:
             return None
         body = LockBatchRequest(client_id=self._instance.client_id, consumer_group=self._group, mq_set=queues)
-        # Nothing is begun under a lock whose connection was lost, see `Ownership.connection_lost`.
+        # Nothing is begun under a lock whose connection was lost, see `PushOwnership.connection_lost`.
         header = LockBatchMqHeader(ends_with_connection=True)
         command = Command.request(RequestCode.LOCK_BATCH_MQ, header, body=body.encode())
         try:

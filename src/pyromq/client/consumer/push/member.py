@@ -20,7 +20,7 @@ from pyromq.client.consumer.push.concurrent import ConcurrentConsumption
 from pyromq.client.consumer.push.listener import Listener
 from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.orderly import OrderlyConsumption
-from pyromq.client.consumer.push.ownership import Ownership
+from pyromq.client.consumer.push.ownership import PushOwnership
 from pyromq.client.consumer.push.pull_loop import PullLoops
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.client.consumer.rebalance.rounds import Rebalance
@@ -66,7 +66,7 @@ class PushMember(Member[PushConfig]):
         )
         self._pulls = PullLoops(self, fetcher, self._consumption, self._offset_moved)
         self._pops = PopConsumption(self, self.workers, hooks.consume, PopFetcher(instance, group, damage))
-        self._ownership = Ownership(self, locks, self._pulls, self._consumption, self._pops, hooks.queues)
+        self._ownership = PushOwnership(self, locks, self._pulls, self._consumption, self._pops, hooks.queues)
         by_broker = not config.client_rebalance and self.clustering and not listener.orderly
         self._rebalance = Rebalance(self, self._ownership, by_broker=self._ownership if by_broker else None)
         self._start_time_ms = 0

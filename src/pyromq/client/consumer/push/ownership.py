@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 RESET_WAIT = 10.0
 
 
-class Ownership:
+class PushOwnership:
     """What rebalancing asks of a push consumer."""
 
     def __init__(

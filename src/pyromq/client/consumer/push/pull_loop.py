@@ -6,30 +6,31 @@ from collections.abc import Awaitable, Callable
 
 from pyromq.client.clock import sleep
 from pyromq.client.consumer.config import PushConfig
-from pyromq.client.consumer.fetch import Fetcher, PullRequest, PullResult, PullStatus
+from pyromq.client.consumer.fetch import (
+    FLOW_DELAY,
+    PAUSED_DELAY,
+    Fetcher,
+    PullRequest,
+    PullResult,
+    PullStatus,
+    delay_after,
+)
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.offsets import Read
 from pyromq.client.consumer.process_queue import ProcessQueue, QueueLimits
 from pyromq.client.consumer.push.concurrent import ConcurrentConsumption
 from pyromq.client.consumer.push.orderly import OrderlyConsumption
 from pyromq.client.consumer.rebalance.lastowner import LastOwners
-from pyromq.client.errors import BrokerError
 from pyromq.errors import PyroMQError
-from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.message import MessageQueue
 
 log = logging.getLogger(__name__)
 
-PAUSED_DELAY = 1.0
 UNLOCKED_DELAY = 1.0
 NO_SUBSCRIPTION_DELAY = 1.0
-FLOW_DELAY = 0.050
-BROKER_FLOW_DELAY = 0.020
 SUSPEND = 15.0
 CALL_TIMEOUT = 30.0
 FLOW_LOG_EVERY = 1000
-HEARTBEAT_ON_ITS_WAY = frozenset({ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST})
-"""What a broker answers until a heartbeat has told it of a new member or subscription: nothing to warn of."""
 
 OffsetMoved = Callable[[MessageQueue, ProcessQueue, int], Awaitable[None]]
 
@@ -124,15 +125,8 @@ class PullLoops:
         started = self._clock.monotonic()
         try:
             result = await self._fetcher.fetch(self._request(queue, offset))
-        except BrokerError as error:
-            if error.code == ResponseCode.FLOW_CONTROL:
-                return offset, BROKER_FLOW_DELAY
-            level = logging.INFO if error.code in HEARTBEAT_ON_ITS_WAY else logging.WARNING
-            log.log(level, "%s could not be pulled: %s", queue, error)
-            return offset, self._config.pull_delay_on_error
         except PyroMQError as error:
-            log.warning("%s could not be pulled: %s", queue, error)
-            return offset, self._config.pull_delay_on_error
+            return offset, delay_after(error, queue, self._config.pull_delay_on_error)
         if held.dropped:
             return offset, 0.0
         return await self._take(queue, held, result, self._clock.monotonic() - started)

@@ -172,7 +172,7 @@ class Workers:
     async def _await(self, job: Work) -> None:
         started = self._clock.monotonic()
         try:
-            outcome, error = read_outcome(await self.listener.await_call(job.messages, job.context)), None
+            outcome, error = read_outcome(await self.listener.call(job.messages, job.context)), None
         except asyncio.CancelledError:
             self._end(job, None)  # closing interrupted it: neither done nor failed
             raise

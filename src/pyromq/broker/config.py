@@ -4,7 +4,6 @@ Values only; each is used by the module it names. Defaults are Apache's, except 
 and synchronous flush.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,8 +95,3 @@ class BrokerConfig(
     def store_config(self) -> StoreConfig:
         """The part of these settings that the store uses."""
         return StoreConfig.of(self)
-
-
-def load(file: Path | None = None, flags: dict[str, str] | None = None) -> BrokerConfig:
-    """Settings from file, environment and flags, in that order of precedence from low to high."""
-    return BrokerConfig.load(file=file, environ=os.environ, flags=flags)

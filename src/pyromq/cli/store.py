@@ -1,5 +1,6 @@
 """`pyromq store`: look at a store on disk, and repair it."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -93,10 +94,11 @@ def _settings(root: Path, file: Path | None) -> "StoreConfig":
 
     if file is None:
         return StoreConfig(store_path_root_dir=root)
-    from pyromq.broker.config import load  # noqa: PLC0415
+    from pyromq.broker.config import BrokerConfig  # noqa: PLC0415
 
     try:
-        return dataclasses.replace(load(file).store_config(), store_path_root_dir=root)
+        found = BrokerConfig.load(file=file, environ=os.environ).store_config()
+        return dataclasses.replace(found, store_path_root_dir=root)
     except PyroMQError as error:
         fail(str(error), code=UNREADABLE)
 

@@ -5,7 +5,6 @@ What RocketMQ reads from Java system properties is read from the environment (`e
 arguments. No behaviour lives here beyond checking values. `options.py` has the same names for type checkers.
 """
 
-import difflib
 import os
 from collections.abc import Mapping
 from concurrent.futures import Executor
@@ -22,7 +21,7 @@ from pyromq.protocol.release import Language
 from pyromq.remoting.connect.socks import SocksProxy
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.tls import ClientTls
-from pyromq.settings.declaration import Settings, frozen_settings, options
+from pyromq.settings.declaration import Settings, frozen_settings, nearest, options
 from pyromq.settings.option import Secret, computed, option
 
 KIB = 1024
@@ -184,8 +183,8 @@ class ClientConfig(Settings):
         known = options(cls)
         for name in given:
             if name not in known:
-                near = difflib.get_close_matches(name, known, n=1)
-                raise ClientError(f"unknown option {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+                near = nearest(name, known)
+                raise ClientError(f"unknown option {name!r}" + (f"; did you mean {near!r}?" if near else ""))
         config = cls(**environment_options(known, os.environ if environ is None else environ) | dict(given))
         config.check()
         return config

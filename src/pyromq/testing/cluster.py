@@ -1,7 +1,6 @@
 """`Cluster`: a name server and brokers on an event loop of their own, beside the code under test."""
 
 import asyncio
-import difflib
 import itertools
 import tempfile
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
-from pyromq.settings.declaration import options
+from pyromq.settings.declaration import nearest, options
 from pyromq.settings.errors import ConfigError
 
 QUICK = {
@@ -194,8 +193,8 @@ def _python_names(settings: Mapping[str, str]) -> dict[str, str]:
     for given, value in settings.items():
         name = by_key.get(given, given)
         if name not in known:
-            near = difflib.get_close_matches(given, [*known, *by_key], n=1)
-            raise ConfigError(f"brokers have no setting {given!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+            near = nearest(given, [*known, *by_key])
+            raise ConfigError(f"brokers have no setting {given!r}" + (f"; did you mean {near!r}?" if near else ""))
         found[name] = value
     return found
 

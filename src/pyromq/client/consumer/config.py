@@ -73,6 +73,11 @@ class ConsumerConfig(ClientConfig):
         above=0,
         env={"ROCKETMQ_CLIENT_PULL_PULLMAXIDLETIME": millis},
     )
+    max_span: int = option(
+        2000, "Offsets from the first to the last message held of a queue.", minimum=1, maximum=65535
+    )
+    pull_threshold_for_queue: int = option(1000, "Messages held of a queue.", minimum=1, maximum=65535)
+    pull_threshold_size_for_queue: int = option(100 * MIB, "Their size.", unit="bytes", minimum=MIB, maximum=1024 * MIB)
     close_timeout: float = option(5.0, "How long closing waits for what is being consumed.", unit="s")
     on_damaged: OnDamaged | str = option(
         OnDamaged.DEAD_LETTER,
@@ -93,6 +98,10 @@ class ConsumerConfig(ClientConfig):
     def clustering(self) -> bool:
         return self.model == MessageModel.CLUSTERING
 
+    @property
+    def queue_limits(self) -> QueueLimits:
+        return QueueLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.max_span)
+
 
 @frozen_settings
 class PushConfig(ConsumerConfig):
@@ -108,11 +117,6 @@ class PushConfig(ConsumerConfig):
         maximum=1000,
     )
     consume_batch_size: int = option(1, "Messages of one call at most.", minimum=1, maximum=1024)
-    max_span: int = option(
-        2000, "Offsets from the first to the last message held of a queue.", minimum=1, maximum=65535
-    )
-    pull_threshold_for_queue: int = option(1000, "Messages held of a queue.", minimum=1, maximum=65535)
-    pull_threshold_size_for_queue: int = option(100 * MIB, "Their size.", unit="bytes", minimum=MIB, maximum=1024 * MIB)
     pull_threshold_for_topic: int = option(
         -1, "Messages held of a topic, over all its queues; -1: any number.", minimum=1, maximum=6_553_500, besides=-1
     )
@@ -176,10 +180,6 @@ class PushConfig(ConsumerConfig):
             )
 
     @property
-    def queue_limits(self) -> QueueLimits:
-        return QueueLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.max_span)
-
-    @property
     def topic_limits(self) -> TopicLimits:
         return TopicLimits(self.pull_threshold_for_topic, self.pull_threshold_size_for_topic)
 
@@ -197,11 +197,6 @@ class PullConfig(ConsumerConfig):
     auto_commit_interval: float = option(5.0, "Time between two commits.", unit="s", minimum=0.001, maximum=INT_MAX)
     pull_batch_size: int = option(10, "Messages of one pull at most.", minimum=1, maximum=1024)
     pull_threshold_for_all: int = option(10_000, "Messages fetched ahead, over all queues.", minimum=1, maximum=INT_MAX)
-    pull_threshold_for_queue: int = option(1000, "Messages fetched ahead of a queue.", minimum=1, maximum=65535)
-    pull_threshold_size_for_queue: int = option(100 * MIB, "Their size.", unit="bytes", minimum=MIB, maximum=1024 * MIB)
-    max_span: int = option(
-        2000, "Offsets from the first to the last message held of a queue.", minimum=1, maximum=65535
-    )
     poll_timeout: float = option(5.0, "How long a poll waits for messages.", unit="s")
     topic_check_interval: float = option(
         30.0, "Time between two looks for new queues of a topic.", unit="s", minimum=0.001, maximum=INT_MAX
@@ -216,7 +211,3 @@ class PullConfig(ConsumerConfig):
             raise ClientError(
                 f"suspend_call_timeout {self.suspend_call_timeout} is below suspend_timeout {self.suspend_timeout}"
             )
-
-    @property
-    def queue_limits(self) -> QueueLimits:
-        return QueueLimits(self.pull_threshold_for_queue, self.pull_threshold_size_for_queue, self.max_span)

@@ -23,6 +23,9 @@ class ConsumerOptions(ClientOptions, total=False):
     rebalance_min_interval: float
     handover_timeout: float
     pull_max_idle: float
+    max_span: int
+    pull_threshold_for_queue: int
+    pull_threshold_size_for_queue: int
     close_timeout: float
     on_damaged: OnDamaged | str
 
@@ -33,9 +36,6 @@ class PushOptions(ConsumerOptions, total=False):
     consume_thread_min: int
     consume_thread_max: int
     consume_batch_size: int
-    max_span: int
-    pull_threshold_for_queue: int
-    pull_threshold_size_for_queue: int
     pull_threshold_for_topic: int
     pull_threshold_size_for_topic: int
     pull_interval: float
@@ -66,9 +66,6 @@ class PullOptions(ConsumerOptions, total=False):
     auto_commit_interval: float
     pull_batch_size: int
     pull_threshold_for_all: int
-    pull_threshold_for_queue: int
-    pull_threshold_size_for_queue: int
-    max_span: int
     poll_timeout: float
     topic_check_interval: float
     max_reconsume_times: int

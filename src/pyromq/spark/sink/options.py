@@ -1,7 +1,6 @@
 """Options of the topic sink."""
 
 import enum
-from collections.abc import Mapping
 from typing import ClassVar
 
 from pyromq.protocol import names
@@ -37,7 +36,6 @@ class Compression(enum.StrEnum):
 class TopicSinkOptions(ConnectionOptions):
     """Topic sink"""
 
-    aliases: ClassVar[Mapping[str, str]] = {"namesrv": "nameServer"}
     foreign: ClassVar[frozenset[str]] = frozenset({"checkpointlocation", "path"})
 
     topic: str | None = option(None, "Topic of all rows; wins over the column `topic`.")

@@ -58,7 +58,7 @@ class Queries:
             raise ClientError(f"topic cannot be created: {error}") from error
         if is_system_topic(topic):
             raise ClientError(f"topic {topic!r} is one of RocketMQ's own and cannot be created")
-        route, _ = await self._instance.fetch_route(self._wire(key))
+        route, _ = await self._instance.routes.fetch(self._wire(key))
         masters = sorted(
             (broker for broker in (route.broker_datas if route else []) if MASTER_ID in broker.broker_addrs),
             key=lambda broker: broker.broker_name,
@@ -124,8 +124,8 @@ class Queries:
         wire = self._wire(topic)
         route = self._instance.topology.routes.get(wire)
         if route is None:
-            await self._instance.refresh_route(wire)
-            route = self._instance.topology.routes.get(wire) or (await self._instance.fetch_route(wire))[0]
+            await self._instance.routes.refresh(wire)
+            route = self._instance.topology.routes.get(wire) or (await self._instance.routes.fetch(wire))[0]
         if route is None or not route.broker_datas:
             raise ClientError(f"topic {topic!r} has no route", code=ResponseCode.TOPIC_NOT_EXIST)
         header = QueryMessageHeader(
@@ -208,7 +208,7 @@ class Queries:
         broker = topology.broker_of(wire)
         address = topology.publish_address(broker)
         if address is None:
-            await self._instance.refresh_route(wire.topic)
+            await self._instance.routes.refresh(wire.topic)
             broker = topology.broker_of(wire)
             address = topology.publish_address(broker)
         if address is None:

@@ -58,7 +58,7 @@ async def test_connections_of_producers_and_consumers(tmp_path: Path) -> None:
             assert subscription.tags_set == ["paid"]
             assert await admin.subscription("others", "orders") is None
             while not await _known(admin, "shop"):
-                await producer._instance.send_heartbeats()
+                await producer._instance.heart.beat_all()
             producers = await admin.producer_connections("shop", "orders")
             assert len(producers.connection_set) == 1
             assert "shop" in (await admin.producers(broker="broker-a"))["broker-a"].data

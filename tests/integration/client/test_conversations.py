@@ -65,7 +65,7 @@ async def test_transactions(tmp_path: Path) -> None:
 
 
 async def _exists(producer: Producer, topic: str) -> bool:
-    route, _ = await producer._instance.fetch_route(topic)
+    route, _ = await producer._instance.routes.fetch(topic)
     return route is not None
 
 

@@ -106,10 +106,13 @@ async def test_one_instance_per_client_id() -> None:
     other = registry.obtain(ClientConfig(instance_name="shared", client_ip="10.1.1.1", unit_name="u"), "A")
     assert other is not first
     own = registry.obtain(ClientConfig(client_ip="10.1.1.1"), "A")
-    assert own is not registry.obtain(ClientConfig(client_ip="10.1.1.1"), "A")
-    for instance in registry.instances():
+    twin = registry.obtain(ClientConfig(client_ip="10.1.1.1"), "A")
+    assert own is not twin
+    for instance in (first, other, own, twin):
         await instance.stop()
-    assert registry.instances() == []
+    again = registry.obtain(ClientConfig(instance_name="shared", client_ip="10.1.1.1"), "A")
+    assert again is not first
+    await again.stop()
 
 
 @asyncio_test
@@ -191,7 +194,7 @@ async def test_update_tells_everybody_in_order() -> None:
     instance.register_producer("PG", Watching())
     instance.register_consumer("CG", Watching("T"))
     instance.register_consumer("CG2", Watching("other"))
-    assert (await instance.refresh_route("T")).changed
+    assert (await instance.routes.refresh("T")).changed
     assert order == ["producer", "consumer"]
     assert "T" in instance.topology.routes
 
@@ -204,10 +207,10 @@ async def test_unchanged_route_is_applied_when_somebody_lacks_it() -> None:
     instance = make(cluster)
     member = Member()
     instance.register_producer("PG", member)
-    assert (await instance.refresh_route("T")).changed
-    assert not (await instance.refresh_route("T")).changed
+    assert (await instance.routes.refresh("T")).changed
+    assert not (await instance.routes.refresh("T")).changed
     member.wants.add("T")
-    assert (await instance.refresh_route("T")).changed
+    assert (await instance.routes.refresh("T")).changed
     assert member.events == [("T", 4), ("T", 4)]
 
 
@@ -217,14 +220,14 @@ async def test_missing_topic_is_no_change(caplog: pytest.LogCaptureFixture) -> N
     caplog.set_level("INFO")
     cluster = FakeCluster("a")
     instance = make(cluster)
-    refresh = await instance.refresh_route("T")
+    refresh = await instance.routes.refresh("T")
     assert not refresh.changed
     assert refresh.answers[0].address == "ns1:9876"
     assert "TOPIC_NOT_EXIST" in refresh.answers[0].answer
     assert "no route for topic T" in caplog.text
     caplog.clear()
-    await instance.refresh_route("%RETRY%CG")
-    await instance.refresh_route("T", default_topic="TBW102")
+    await instance.routes.refresh("%RETRY%CG")
+    await instance.routes.refresh("T", default_topic="TBW102")
     assert "no route" not in caplog.text
 
 
@@ -234,9 +237,9 @@ async def test_refused_and_unreadable_routes_are_no_change() -> None:
     cluster = FakeCluster("a")
     instance = make(cluster)
     cluster.transport.peers["ns1:9876"] = lambda command: command.reply(1, remark="name server not ready")
-    assert not (await instance.refresh_route("T")).changed
+    assert not (await instance.routes.refresh("T")).changed
     cluster.transport.peers["ns1:9876"] = lambda command: command.reply(body=b"[not json")
-    assert not (await instance.refresh_route("T")).changed
+    assert not (await instance.routes.refresh("T")).changed
 
 
 @asyncio_test
@@ -246,7 +249,7 @@ async def test_unreachable_name_servers_are_an_error_that_names_them() -> None:
     cluster.transport.peers.clear()
     instance = make(cluster)
     with pytest.raises(NameServerError) as caught:
-        await instance.refresh_route("T")
+        await instance.routes.refresh("T")
     assert {answer.address for answer in caught.value.answers} == {"ns1:9876", "ns2:9876"}
     assert "refused" in str(caught.value)
     assert caught.value.code == 10005
@@ -259,10 +262,10 @@ async def test_failover_to_another_name_server() -> None:
     instance = make(cluster)
     first = instance.name_servers.addresses[0]
     del cluster.transport.peers[first]
-    assert (await instance.refresh_route("T")).changed
+    assert (await instance.routes.refresh("T")).changed
     asked = [address for address, _ in cluster.transport.sent(RequestCode.GET_ROUTEINFO_BY_TOPIC)]
     assert asked == list(instance.name_servers.addresses)
-    await instance.refresh_route("T")
+    await instance.routes.refresh("T")
     assert cluster.transport.calls[-1][0] == asked[1]
 
 
@@ -272,7 +275,7 @@ async def test_no_name_server_at_all() -> None:
     cluster = FakeCluster("a", name_servers=())
     instance = make(cluster)
     with pytest.raises(NoRouteError) as caught:
-        await instance.refresh_route("T")
+        await instance.routes.refresh("T")
     assert caught.value.code == 10004
     assert "NAMESRV_ADDR" in str(caught.value)
 
@@ -286,10 +289,10 @@ async def test_update_lock_is_given_up_after_three_seconds() -> None:
     answer = cluster.transport.peers["ns1:9876"]
     cluster.transport.peers["ns1:9876"] = lambda _: stuck
     instance = make(cluster)
-    holding = asyncio.ensure_future(instance.refresh_route("slow"))
+    holding = asyncio.ensure_future(instance.routes.refresh("slow"))
     await settle()
     cluster.transport.peers["ns1:9876"] = answer
-    waiting = asyncio.ensure_future(instance.refresh_route("T"))
+    waiting = asyncio.ensure_future(instance.routes.refresh("T"))
     await cluster.clock.advance(2.9)
     assert not waiting.done()
     await cluster.clock.advance(0.1)
@@ -304,7 +307,7 @@ async def test_callers_for_one_topic_share_one_question() -> None:
     cluster = FakeCluster("a")
     cluster.add_topic("T")
     instance = make(cluster)
-    await asyncio.gather(*(instance.refresh_route("T") for _ in range(5)))
+    await asyncio.gather(*(instance.routes.refresh("T") for _ in range(5)))
     assert cluster.lookups == ["T"]
 
 
@@ -323,22 +326,22 @@ async def test_heartbeat_targets_and_contents() -> None:
 
     cluster.transport.peers["10.0.0.9:10911"] = slave
     instance = make(cluster)
-    assert not await instance.send_heartbeats()
+    assert not await instance.heart.beat_all()
     instance.register_producer("PG", Member())
-    assert not await instance.send_heartbeats()  # no broker known
-    await instance.refresh_route("T")
-    assert await instance.send_heartbeats()
+    assert not await instance.heart.beat_all()  # no broker known
+    await instance.routes.refresh("T")
+    assert await instance.heart.beat_all()
     assert len(slave_beats) == 0  # masters only
     data = HeartbeatData.decode(cluster.brokers["a"].heartbeats[0].body)
     assert data.client_id == "10.1.1.1@test"
     assert [producer.group_name for producer in data.producer_data_set] == ["PG"]
     instance.register_consumer("CG", Member())
-    await instance.send_heartbeats()
+    await instance.heart.beat_all()
     assert len(slave_beats) == 1
     assert instance.topology.versions[cluster.brokers["a"].address] == 479
     # a failure is logged, never raised
     cluster.transport.peers.clear()
-    assert await instance.send_heartbeats()
+    assert await instance.heart.beat_all()
 
 
 @asyncio_test
@@ -348,12 +351,12 @@ async def test_heartbeat_skips_when_one_is_under_way(caplog: pytest.LogCaptureFi
     cluster.add_topic("T")
     instance = make(cluster)
     instance.register_producer("PG", Member())
-    await instance.refresh_route("T")
+    await instance.routes.refresh("T")
     stuck: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
     cluster.transport.peers[cluster.brokers["a"].address] = lambda _: stuck
-    first = asyncio.ensure_future(instance.send_heartbeats())
+    first = asyncio.ensure_future(instance.heart.beat_all())
     await settle()
-    assert not await instance.send_heartbeats()
+    assert not await instance.heart.beat_all()
     assert "skipped" in caplog.text
     first.cancel()
 
@@ -380,22 +383,22 @@ async def test_heartbeat_v2_drops_subscriptions_that_the_broker_has() -> None:
     instance = make(cluster, heartbeat_v2=True)
     member = Member("T")
     instance.register_consumer("CG", member)
-    await instance.refresh_route("T")
-    await instance.send_heartbeats()
+    await instance.routes.refresh("T")
+    await instance.heart.beat_all()
     member.version = 2  # the version does not count
-    await instance.send_heartbeats()
+    await instance.heart.beat_all()
     assert [body.without_sub for body in bodies] == [False, True]
     assert bodies[0].heartbeat_fingerprint == bodies[1].heartbeat_fingerprint != 0
     assert bodies[1].consumer_data_set[0].subscription_data_set == []
     assert bodies[0].consumer_data_set[0].subscription_data_set != []
     changed = True
-    await instance.send_heartbeats()  # the broker forgot
-    await instance.send_heartbeats()
+    await instance.heart.beat_all()  # the broker forgot
+    await instance.heart.beat_all()
     assert [body.without_sub for body in bodies] == [False, True, True, False]
     changed = False
-    await instance.send_heartbeats()
+    await instance.heart.beat_all()
     instance.heart.subscriptions_changed()
-    await instance.send_heartbeats()
+    await instance.heart.beat_all()
     assert not bodies[-1].without_sub
 
 
@@ -407,7 +410,7 @@ async def test_new_connection_to_a_broker_gets_a_heartbeat() -> None:
     member = Member("T")
     instance.register_consumer("CG", member)
     await instance.start()
-    await instance.refresh_route("T")
+    await instance.routes.refresh("T")
     instance._connected(cluster.brokers["a"].address)
     instance._connected("10.9.9.9:1")
     await settle()
@@ -438,7 +441,7 @@ async def test_unregister_tells_every_broker() -> None:
     instance = make(cluster)
     instance.register_producer("PG", Member())
     instance.register_consumer("CG", Member())
-    await instance.refresh_route("T")
+    await instance.routes.refresh("T")
     del cluster.transport.peers[cluster.brokers["b"].address]  # errors are only logged
     await instance.unregister_producer("PG")
     await instance.unregister_consumer("CG")

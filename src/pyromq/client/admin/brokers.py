@@ -55,10 +55,11 @@ class BrokerMethods(Subject):
         """Change settings while brokers run; the names of those that took them. Brokers refuse what is unsafe."""
         reach = self._reach()
         body = properties_text(changes)
-        done = await reach.each(
+        done = await reach.ask_each(
             f"changing {', '.join(sorted(changes))}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.UPDATE_BROKER_CONFIG, body=body),
+            RequestCode.UPDATE_BROKER_CONFIG,
+            body=body,
         )
         return list(done)
 
@@ -83,10 +84,11 @@ class BrokerMethods(Subject):
     async def ha_status(self, *, broker: str | None = None, cluster: str | None = None) -> dict[str, HARuntimeInfo]:
         """Replication as each broker sees it."""
         reach = self._reach()
-        return await reach.each(
+        return await reach.read_each(
             "reading replication",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.read(server, RequestCode.GET_BROKER_HA_STATUS, HARuntimeInfo),
+            RequestCode.GET_BROKER_HA_STATUS,
+            HARuntimeInfo,
         )
 
     async def broker_epochs(
@@ -94,10 +96,11 @@ class BrokerMethods(Subject):
     ) -> dict[str, EpochEntryCache]:
         """The epochs of each broker's log, where a controller elects masters."""
         reach = self._reach()
-        return await reach.each(
+        return await reach.read_each(
             "reading epochs",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.read(server, RequestCode.GET_BROKER_EPOCH_CACHE, EpochEntryCache),
+            RequestCode.GET_BROKER_EPOCH_CACHE,
+            EpochEntryCache,
         )
 
     async def reset_master_flush_offset(self, broker: str, offset: int) -> None:
@@ -121,10 +124,11 @@ class BrokerMethods(Subject):
         """Limit how much cold data groups may read, by group name."""
         reach = self._reach()
         body = properties_text({group: str(limit) for group, limit in limits.items()})
-        done = await reach.each(
+        done = await reach.ask_each(
             "setting cold data limits",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body),
+            RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
+            body=body,
         )
         return list(done)
 
@@ -133,10 +137,11 @@ class BrokerMethods(Subject):
     ) -> list[str]:
         """Take away the limit of one group."""
         reach = self._reach()
-        done = await reach.each(
+        done = await reach.ask_each(
             "removing a cold data limit",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode()),
+            RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
+            body=group.encode(),
         )
         return list(done)
 
@@ -146,19 +151,18 @@ class BrokerMethods(Subject):
         """Let brokers read the commit log ahead, or not."""
         reach = self._reach()
         header = SetCommitlogReadModeHeader(read_ahead_mode=0 if enabled else 1)
-        done = await reach.each(
+        done = await reach.ask_each(
             "setting read-ahead",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.SET_COMMITLOG_READ_MODE, header),
+            RequestCode.SET_COMMITLOG_READ_MODE,
+            header,
         )
         return list(done)
 
     async def _clean(self, code: RequestCode, broker: str | None, cluster: str | None) -> list[str]:
         reach = self._reach()
-        done = await reach.each(
-            "cleaning",
-            await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, code, patience=CLEANING_PATIENCE),
+        done = await reach.ask_each(
+            "cleaning", await reach.masters(broker=broker, cluster=cluster), code, patience=CLEANING_PATIENCE
         )
         return list(done)
 

@@ -39,23 +39,16 @@ class ClientMethods(Subject):
         Raises BrokerError CONSUMER_NOT_ONLINE when nobody is there.
         """
         reach = self._reach()
-        header = GetConsumerConnectionListHeader(consumer_group=group)
-
-        async def one(server: Server) -> ConsumerConnection | None:
-            try:
-                return await reach.read(server, RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerConnection, header)
-            except BrokerError as error:
-                if error.code != ResponseCode.CONSUMER_NOT_ONLINE:
-                    raise
-                return None
-
-        masters = await reach.masters(broker=broker)
-        answers = await reach.each(f"looking for members of group {group!r}", masters, one)
-        found = [answer for answer in answers.values() if answer is not None]
-        if not found:
-            remark = f"no member of consumer group {group} is online"
-            raise BrokerError(ResponseCode.CONSUMER_NOT_ONLINE, remark, broker=", ".join(answers))
-        return _merged(found)
+        found = await reach.read_owners(
+            f"looking for members of group {group!r}",
+            await reach.masters(broker=broker),
+            RequestCode.GET_CONSUMER_CONNECTION_LIST,
+            ConsumerConnection,
+            GetConsumerConnectionListHeader(consumer_group=group),
+            ResponseCode.CONSUMER_NOT_ONLINE,
+            f"no member of consumer group {group} is online",
+        )
+        return _merged(list(found.values()))
 
     async def producer_connections(self, group: str, topic: str) -> ProducerConnection:
         """Members of a producer group, as the brokers of a topic know them. Raises BrokerError when there is none."""
@@ -81,10 +74,11 @@ class ClientMethods(Subject):
     async def producers(self, *, broker: str | None = None, cluster: str | None = None) -> dict[str, ProducerTable]:
         """All producers of each broker, by group."""
         reach = self._reach()
-        return await reach.each(
+        return await reach.read_each(
             "listing producers",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.read(server, RequestCode.GET_ALL_PRODUCER_INFO, ProducerTable),
+            RequestCode.GET_ALL_PRODUCER_INFO,
+            ProducerTable,
         )
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> ConsumerRunningInfo:
@@ -110,10 +104,13 @@ class ClientMethods(Subject):
         reach = self._reach()
         header = InvokeBrokerToGetConsumerStatusHeader(topic=topic, group=group, client_addr=client_id or "")
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
-        parts = await reach.each(
+        parts = await reach.read_each(
             f"asking consumers of group {group!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, code, ConsumerStatusBody, header, patience=RELAY_PATIENCE),
+            code,
+            ConsumerStatusBody,
+            header,
+            patience=RELAY_PATIENCE,
         )
         merged: dict[str, dict[MessageQueue, int]] = {}
         for part in parts.values():

@@ -1,10 +1,10 @@
 """Consumer groups: create, change, delete, list; whether they may read; how their members get messages."""
 
-import functools
 from collections.abc import Sequence
 
 from pyromq.client.admin.reach import Server, Subject
-from pyromq.client.errors import BrokerError, ClientError
+from pyromq.client.admin.topics import drop_topic
+from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import MessageRequestMode
 from pyromq.protocol.bodies.groups import (
@@ -20,7 +20,6 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.headers.admin import (
     DeleteSubscriptiongroupHeader,
-    DeleteTopicInBrokerHeader,
     GetAllSubscriptiongroupConfigHeader,
     GetAllSubscriptiongroupConfigResponseHeader,
     GetSubscriptiongroupConfigHeader,
@@ -28,7 +27,6 @@ from pyromq.protocol.headers.admin import (
     QueryTopicsByConsumerHeader,
     UpdateAndGetGroupForbiddenHeader,
 )
-from pyromq.protocol.headers.namesrv import DeleteTopicInNamesrvHeader
 from pyromq.protocol.names import check_group, dlq_topic, retry_topic
 
 MAX_PAGES = 10_000
@@ -45,10 +43,11 @@ class GroupMethods(Subject):
         _check(config.group_name)
         reach = self._reach()
         body = config.encode()
-        await reach.each(
+        await reach.ask_each(
             f"creating group {config.group_name!r}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body),
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+            body=body,
         )
         return config
 
@@ -60,10 +59,11 @@ class GroupMethods(Subject):
             _check(config.group_name)
         reach = self._reach()
         body = SubscriptionGroupList(group_config_list=list(configs)).encode()
-        await reach.each(
+        await reach.ask_each(
             f"creating {len(configs)} groups",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body),
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+            body=body,
         )
 
     async def group_config(
@@ -71,25 +71,15 @@ class GroupMethods(Subject):
     ) -> dict[str, SubscriptionGroupConfig]:
         """The settings on each broker that has the group. Raises BrokerError when none has it."""
         reach = self._reach()
-        header = GetSubscriptiongroupConfigHeader(group=group)
-
-        async def one(server: Server) -> SubscriptionGroupConfig | None:
-            try:
-                return await reach.read(
-                    server, RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, SubscriptionGroupConfig, header
-                )
-            except BrokerError as error:
-                if error.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-                    raise
-                return None
-
-        masters = await reach.masters(broker=broker, cluster=cluster)
-        answers = await reach.each(f"reading group {group!r}", masters, one)
-        found = {name: config for name, config in answers.items() if config is not None}
-        if not found:
-            asked = ", ".join(answers)
-            raise BrokerError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"no broker has group {group}", broker=asked)
-        return found
+        return await reach.read_owners(
+            f"reading group {group!r}",
+            await reach.masters(broker=broker, cluster=cluster),
+            RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG,
+            SubscriptionGroupConfig,
+            GetSubscriptiongroupConfigHeader(group=group),
+            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+            f"no broker has group {group}",
+        )
 
     async def group_configs(
         self, *, broker: str | None = None, cluster: str | None = None
@@ -112,21 +102,10 @@ class GroupMethods(Subject):
         reach = self._reach()
         masters = await reach.masters(broker=broker, cluster=cluster)
         header = DeleteSubscriptiongroupHeader(group_name=group, clean_offset=clean_offsets)
-        await reach.each(
-            f"deleting group {group!r}",
-            masters,
-            lambda server: reach.ask(server, RequestCode.DELETE_SUBSCRIPTIONGROUP, header),
-        )
-        if broker is not None:
-            return
-        for topic in (retry_topic(group), dlq_topic(group)):
-            at_broker = DeleteTopicInBrokerHeader(topic=topic)
-            delete = functools.partial(reach.ask, code=RequestCode.DELETE_TOPIC_IN_BROKER, header=at_broker)
-            await reach.each(f"deleting topic {topic!r}", masters, delete)
-            at_name_server = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
-            await reach.each_name_server(
-                f"deleting topic {topic!r} at name servers", RequestCode.DELETE_TOPIC_IN_NAMESRV, at_name_server
-            )
+        await reach.ask_each(f"deleting group {group!r}", masters, RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
+        if broker is None:
+            for topic in (retry_topic(group), dlq_topic(group)):
+                await drop_topic(reach, topic, masters, cluster)
 
     async def group_may_read(self, group: str, topic: str) -> dict[str, bool]:
         """Whether each broker of a topic lets the group read it."""
@@ -151,20 +130,23 @@ class GroupMethods(Subject):
         body = SetMessageRequestMode(
             consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=share_queues
         ).encode()
-        await reach.each(
+        await reach.ask_each(
             f"setting the mode of group {group!r}",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body),
+            RequestCode.SET_MESSAGE_REQUEST_MODE,
+            body=body,
         )
 
     async def topics_of_group(self, group: str) -> list[str]:
         """Topics of which some broker has offsets of the group."""
         reach = self._reach()
         header = QueryTopicsByConsumerHeader(group=group)
-        found = await reach.each(
+        found = await reach.read_each(
             f"looking for topics of group {group!r}",
             await reach.masters(),
-            lambda server: reach.read(server, RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicList, header),
+            RequestCode.QUERY_TOPICS_BY_CONSUMER,
+            TopicList,
+            header,
         )
         return sorted({topic for topics in found.values() for topic in topics.topic_list})
 
@@ -172,10 +154,12 @@ class GroupMethods(Subject):
         """What the group, while it is online, subscribes to in a topic; None when nothing."""
         reach = self._reach()
         header = QuerySubscriptionByConsumerHeader(group=group, topic=topic)
-        found = await reach.each(
+        found = await reach.read_each(
             f"reading the subscription of group {group!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, GroupSubscription, header),
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
+            GroupSubscription,
+            header,
         )
         known = [answer.subscription_data for answer in found.values() if answer.subscription_data is not None]
         return max(known, key=lambda data: data.sub_version, default=None)

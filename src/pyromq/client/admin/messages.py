@@ -57,7 +57,7 @@ class MessageMethods(Subject):
     async def message_at(self, queue: MessageQueue, offset: int) -> ReceivedMessage:
         """The message at one offset of a queue. Raises ClientError NO_MESSAGE when there is none."""
         reach = self._reach()
-        await reach.instance.refresh_route(queue.topic)
+        await reach.instance.routes.refresh(queue.topic)
         found, _ = await _page(reach, queue, offset, 1, build_subscription(queue.topic, None, None, 0))
         if not found or found[0].queue_offset != offset:
             raise ClientError(f"{queue} has no message at offset {offset}", code=ResponseCode.NO_MESSAGE)

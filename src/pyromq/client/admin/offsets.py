@@ -126,20 +126,20 @@ class OffsetMethods(Subject):
         """Put one group where another one is in a topic. Unless `offline`, only if the source subscribes to it now."""
         reach = self._reach()
         header = CloneGroupOffsetHeader(src_group=source, dest_group=destination, topic=topic, offline=offline)
-        await reach.each(
-            f"cloning offsets of group {source!r}",
-            await reach.serving(topic),
-            lambda server: reach.ask(server, RequestCode.CLONE_GROUP_OFFSET, header),
+        await reach.ask_each(
+            f"cloning offsets of group {source!r}", await reach.serving(topic), RequestCode.CLONE_GROUP_OFFSET, header
         )
 
     async def consume_time_spans(self, group: str, topic: str) -> list[QueueTimeSpan]:
         """Store times of the first and last message of every queue, and of the one the group has reached."""
         reach = self._reach()
         header = QueryConsumeTimeSpanHeader(topic=topic, group=group)
-        parts = await reach.each(
+        parts = await reach.read_each(
             f"reading time spans of {topic!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpans, header),
+            RequestCode.QUERY_CONSUME_TIME_SPAN,
+            ConsumeTimeSpans,
+            header,
         )
         spans = [span for part in parts.values() for span in part.consume_time_span_set]
         return sorted(spans, key=lambda span: span.message_queue)
@@ -150,10 +150,12 @@ class OffsetMethods(Subject):
         """The smallest offset over all groups of a topic but those in `without`, not below that of `group`."""
         reach = self._reach()
         header = QueryCorrectionOffsetHeader(topic=topic, compare_group=group, filter_groups=",".join(without) or None)
-        parts = await reach.each(
+        parts = await reach.read_each(
             f"reading offsets of {topic!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, header),
+            RequestCode.QUERY_CORRECTION_OFFSET,
+            CorrectionOffsets,
+            header,
         )
         return {
             MessageQueue(topic, broker, queue_id): offset

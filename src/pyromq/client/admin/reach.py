@@ -124,6 +124,60 @@ class Reach:
             raise PartialFailureError(what, done, failed)
         return done
 
+    async def ask_each(
+        self,
+        what: str,
+        servers: Iterable[Server],
+        code: RequestCode,
+        header: Header | None = None,
+        *,
+        body: bytes = b"",
+        patience: float = 1.0,
+    ) -> dict[str, Command]:
+        """`ask` of each server."""
+        return await self.each(
+            what, servers, lambda server: self.ask(server, code, header, body=body, patience=patience)
+        )
+
+    async def read_each(
+        self,
+        what: str,
+        servers: Iterable[Server],
+        code: RequestCode,
+        answer: type[B],
+        header: Header | None = None,
+        *,
+        patience: float = 1.0,
+    ) -> dict[str, B]:
+        """`read` of each server."""
+        return await self.each(what, servers, lambda server: self.read(server, code, answer, header, patience=patience))
+
+    async def read_owners(
+        self,
+        what: str,
+        servers: Iterable[Server],
+        code: RequestCode,
+        answer: type[B],
+        header: Header,
+        absent: ResponseCode,
+        remark: str,
+    ) -> dict[str, B]:
+        """`read` of those servers that have something; the others answer `absent`, as this does when none has it."""
+
+        async def one(server: Server) -> B | None:
+            try:
+                return await self.read(server, code, answer, header)
+            except BrokerError as error:
+                if error.code != absent:
+                    raise
+                return None
+
+        answers = await self.each(what, servers, one)
+        found = {name: value for name, value in answers.items() if value is not None}
+        if not found:
+            raise BrokerError(absent, remark, broker=", ".join(answers))
+        return found
+
     async def try_each(
         self, servers: Iterable[Server], work: Callable[[Server], Awaitable[T]]
     ) -> tuple[dict[str, T], dict[str, ClientError]]:
@@ -189,14 +243,14 @@ class Reach:
     async def route(self, topic: str) -> TopicRouteData:
         """Where a topic is. Raises NoRouteError."""
         with as_client_errors("name server"):
-            route, answers = await self.instance.fetch_route(topic)
+            route, answers = await self.instance.routes.fetch(topic)
         if route is None:
             raise NoRouteError(topic, answers)
         return route
 
     async def queries(self, topic: str) -> Queries:
         """The basic calls, after a look at the route: nothing else keeps the routes of an admin client fresh."""
-        await self.instance.refresh_route(topic)
+        await self.instance.routes.refresh(topic)
         return Queries(self.instance)
 
     async def serving(self, topic: str) -> list[Server]:

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from pyromq.client.admin.nameservers import NameServerMethods
-from pyromq.client.admin.reach import Server, Subject
+from pyromq.client.admin.reach import Reach, Server, Subject
 from pyromq.client.clock import sleep
-from pyromq.client.errors import BrokerError, ClientError
+from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.groups import GroupList
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.bodies.stats import TopicStatsTable
@@ -120,10 +120,11 @@ class TopicMethods(Subject):
             _check(config.topic_name)
         reach = self._reach()
         body = TopicConfigList(topic_config_list=list(configs)).encode()
-        await reach.each(
+        await reach.ask_each(
             f"creating {len(configs)} topics",
             await reach.masters(broker=broker, cluster=cluster),
-            lambda server: reach.ask(server, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body),
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+            body=body,
         )
 
     async def set_topic_permission(
@@ -147,23 +148,15 @@ class TopicMethods(Subject):
     ) -> dict[str, TopicConfig]:
         """The configuration on each broker that has the topic. Raises BrokerError TOPIC_NOT_EXIST when none has."""
         reach = self._reach()
-        header = GetTopicConfigHeader(topic=topic)
-
-        async def one(server: Server) -> TopicConfig | None:
-            try:
-                return await reach.read(server, RequestCode.GET_TOPIC_CONFIG, TopicConfig, header)
-            except BrokerError as error:
-                if error.code != ResponseCode.TOPIC_NOT_EXIST:
-                    raise
-                return None
-
-        masters = await reach.masters(broker=broker, cluster=cluster)
-        answers = await reach.each(f"reading topic {topic!r}", masters, one)
-        found = {name: config for name, config in answers.items() if config is not None}
-        if not found:
-            asked = ", ".join(answers)
-            raise BrokerError(ResponseCode.TOPIC_NOT_EXIST, f"no broker has topic {topic}", broker=asked)
-        return found
+        return await reach.read_owners(
+            f"reading topic {topic!r}",
+            await reach.masters(broker=broker, cluster=cluster),
+            RequestCode.GET_TOPIC_CONFIG,
+            TopicConfig,
+            GetTopicConfigHeader(topic=topic),
+            ResponseCode.TOPIC_NOT_EXIST,
+            f"no broker has topic {topic}",
+        )
 
     async def topic_configs(
         self, *, broker: str | None = None, cluster: str | None = None
@@ -179,27 +172,19 @@ class TopicMethods(Subject):
         The messages stay in the commit log until it expires, but nobody finds them any more.
         """
         reach = self._reach()
-        masters = await reach.masters(cluster=cluster)
-        at_broker = DeleteTopicInBrokerHeader(topic=topic)
-        await reach.each(
-            f"deleting topic {topic!r}",
-            masters,
-            lambda server: reach.ask(server, RequestCode.DELETE_TOPIC_IN_BROKER, at_broker),
-        )
-        header = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
-        await reach.each_name_server(
-            f"deleting topic {topic!r} at name servers", RequestCode.DELETE_TOPIC_IN_NAMESRV, header
-        )
+        await drop_topic(reach, topic, await reach.masters(cluster=cluster), cluster)
         await self.delete_order_conf(topic)
 
     async def topic_stats(self, topic: str) -> TopicStatsTable:
         """Offsets and last change of every queue of a topic, and how many messages a second arrive."""
         reach = self._reach()
         header = GetTopicStatsInfoHeader(topic=topic)
-        parts = await reach.each(
+        parts = await reach.read_each(
             f"measuring topic {topic!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsTable, header),
+            RequestCode.GET_TOPIC_STATS_INFO,
+            TopicStatsTable,
+            header,
         )
         return merged_stats(parts.values())
 
@@ -236,10 +221,12 @@ class TopicMethods(Subject):
         """The consumer groups that read the topic, now or as their stored offsets show."""
         reach = self._reach()
         header = QueryTopicConsumeByWhoHeader(topic=topic)
-        found = await reach.each(
+        found = await reach.read_each(
             f"looking for consumers of topic {topic!r}",
             await reach.serving(topic),
-            lambda server: reach.read(server, RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, GroupList, header),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
+            GroupList,
+            header,
         )
         return sorted({group for groups in found.values() for group in groups.group_list})
 
@@ -282,6 +269,15 @@ class TopicMethods(Subject):
             if total is None or len(table.topic_config_table) >= total or len(table.topic_config_table) == begin:
                 break
         return table
+
+
+async def drop_topic(reach: Reach, topic: str, masters: Iterable[Server], cluster: str | None) -> None:
+    """Delete a topic on brokers, then at all name servers."""
+    at_broker = DeleteTopicInBrokerHeader(topic=topic)
+    await reach.ask_each(f"deleting topic {topic!r}", masters, RequestCode.DELETE_TOPIC_IN_BROKER, at_broker)
+    header = DeleteTopicInNamesrvHeader(topic=topic, cluster_name=cluster)
+    what = f"deleting topic {topic!r} at name servers"
+    await reach.each_name_server(what, RequestCode.DELETE_TOPIC_IN_NAMESRV, header)
 
 
 def attribute_changes(attributes: Attributes) -> str | None:

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar, Unpack
 
 from pyromq.client.blocking import loop as background
-from pyromq.client.blocking.client import GroupClient, waiting
+from pyromq.client.blocking.client import GroupClient, on_loop, waiting
 from pyromq.client.callbacks import Callback
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, TooManyRequestsError
@@ -145,13 +145,7 @@ class Producer(GroupClient[AsyncProducer]):
     send_in_transaction = waiting(AsyncProducer.send_in_transaction)
     publish_queues = waiting(AsyncProducer.publish_queues)
 
-    def resize_backpressure(self, *, count: int | None = None, size: int | None = None) -> None:
-        """Change the bounds on asynchronous sends while the producer runs."""
-
-        async def resize() -> None:
-            self._client.resize_backpressure(count=count, size=size)
-
-        self._run(resize)
+    resize_backpressure = on_loop(AsyncProducer.resize_backpressure)
 
     def request(
         self,

@@ -174,7 +174,7 @@ class Fetcher:
         broker = topology.broker_of(queue)
         found = topology.subscribe_address(broker, wanted)
         if found is None:
-            await self._instance.refresh_route(queue.topic)
+            await self._instance.routes.refresh(queue.topic)
             broker = topology.broker_of(queue)
             found = topology.subscribe_address(broker, wanted)
         if found is None:

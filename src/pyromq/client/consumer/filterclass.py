@@ -49,7 +49,7 @@ class ClassFilters:
         """A filter server of this broker that has the class. Raises ClientError when there is none or it refuses it."""
         servers = self._servers(topic, broker_address)
         if not servers:
-            await self._instance.refresh_route(topic)
+            await self._instance.routes.refresh(topic)
             servers = self._servers(topic, broker_address)
         if not servers:
             raise ClientError(

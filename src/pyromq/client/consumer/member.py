@@ -128,7 +128,7 @@ class Member(ABC, Generic[C_co]):
         """Ask for all subscribed topics; what cannot be found now is looked for again by every rebalance round."""
         for topic in self.subscribed_topics():
             try:
-                await self.instance.refresh_route(topic)
+                await self.instance.routes.refresh(topic)
             except NoRouteError as error:
                 if not error.answers:
                     raise
@@ -158,13 +158,13 @@ class Member(ABC, Generic[C_co]):
     async def tell_brokers(self) -> None:
         """Subscriptions changed: say so at once, not with the next heartbeat."""
         self.instance.heart.subscriptions_changed()
-        await self.instance.send_heartbeats()
+        await self.instance.heart.beat_all()
 
     async def announce(self, topic: str) -> None:
         """The user subscribed or unsubscribed a topic: routes, heartbeats and rebalancing follow at once."""
         if topic in self.subscriptions.by_topic:
             try:
-                await self.instance.refresh_route(topic)
+                await self.instance.routes.refresh(topic)
             except NoRouteError as error:  # looked for again by every rebalance round
                 log.warning("consumer %s subscribes without a route: %s", self.title, error)
         await self.tell_brokers()
@@ -175,7 +175,7 @@ class Member(ABC, Generic[C_co]):
         known = self.subscriptions.queues.get(topic)
         if known:
             return known
-        route, answers = await self.instance.fetch_route(topic)
+        route, answers = await self.instance.routes.fetch(topic)
         if route is None:
             raise NoRouteError(topic, answers)
         queues = subscribe_queues(topic, route)

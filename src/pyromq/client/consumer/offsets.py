@@ -163,7 +163,7 @@ class RemoteOffsets(OffsetTable):
         broker = topology.broker_of(queue)
         address = topology.publish_address(broker) or topology.admin_address(broker)
         if address is None:
-            await self._instance.refresh_route(queue.topic)
+            await self._instance.routes.refresh(queue.topic)
             broker = topology.broker_of(queue)
             address = topology.publish_address(broker) or topology.admin_address(broker)
         if address is None:

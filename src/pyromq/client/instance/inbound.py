@@ -45,13 +45,14 @@ class Host(Protocol):
 
     def wake_rebalance(self) -> None: ...
 
+    def spawn(self, work: Coroutine[Any, Any, object], name: str) -> "asyncio.Task[object]": ...
+
 
 class Inbound:
     """The handlers of one client instance."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def handlers(self) -> Mapping[int, Handler]:
         return {
@@ -63,12 +64,6 @@ class Inbound:
             RequestCode.CONSUME_MESSAGE_DIRECTLY: self.consume_directly,
             RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.push_reply,
         }
-
-    async def stop(self) -> None:
-        """Cancel what notices started."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def check_transaction_state(self, command: Command, connection: Connection) -> None:
         header = command.header(CheckTransactionStateHeader)
@@ -88,14 +83,14 @@ class Inbound:
         log.info("members of consumer group %r changed", header.consumer_group)
         self._host.wake_rebalance()
 
-    def reset_offsets(self, command: Command, _: Connection) -> None:
+    def reset_offsets(self, command: Command, _connection: Connection) -> None:
         header = command.header(ResetConsumerClientOffsetHeader)
         body = ResetOffsetBody.decode(command.body)
         consumer = self._host.consumers.get(header.group)
         if consumer is None:
             log.warning("offset reset for unknown consumer group %r ignored", header.group)
             return
-        self._spawn(consumer.reset_offsets(header.topic, body.offset_table))
+        _ = self._host.spawn(consumer.reset_offsets(header.topic, body.offset_table), "reset of offsets")
 
     def consumer_status(self, command: Command, _: Connection) -> Command:
         header = command.header(GetConsumerStatusFromClientHeader)
@@ -141,13 +136,3 @@ class Inbound:
         if self._host.namespace:
             message.topic = namespace.unwrap(message.topic, self._host.namespace)
             message.properties.pop(Property.INSTANCE_ID, None)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._finish)
-
-    def _finish(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            log.error("a broker's notice could not be carried out", exc_info=task.exception())

@@ -15,13 +15,13 @@ from typing import Any, TypeVar, cast
 
 from pyromq.client.clock import Clock, SystemClock
 from pyromq.client.config import ClientConfig
-from pyromq.client.errors import BrokerError, ClientError, ForkedError, NameServerAnswer, ServiceStateError
+from pyromq.client.errors import BrokerError, ClientError, ForkedError, ServiceStateError
 from pyromq.client.instance.heartbeat import Heart
 from pyromq.client.instance.identity import INNER_PRODUCER_GROUP
 from pyromq.client.instance.inbound import Inbound
 from pyromq.client.instance.lookup import fetch_addresses, lookup_url, parse_addresses
 from pyromq.client.instance.members import AdminMember, ConsumerMember, ProducerMember
-from pyromq.client.instance.route_updates import RouteRefresh, RouteUpdates
+from pyromq.client.instance.route_updates import RouteUpdates
 from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.topology import Topology
 from pyromq.client.instance.transport import Transport, connect
@@ -29,7 +29,6 @@ from pyromq.client.pool import BoundedPool
 from pyromq.client.request.table import RequestTable
 from pyromq.client.state import ServiceState, require
 from pyromq.protocol.bodies.clients import ConsumerList
-from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
@@ -131,7 +130,6 @@ class ClientInstance:
             forget()
         await self.schedule.stop()
         await self.routes.stop()
-        await self._inbound.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -247,22 +245,14 @@ class ClientInstance:
         """The address to use for everything but pulls: the broker's fast port when that is switched on."""
         return str(Address.parse(address).fast) if self.config.vip_channel else address
 
-    # -- routes
-
-    async def refresh_route(self, topic: str, *, default_topic: str | None = None, queues: int = 4) -> RouteRefresh:
-        """Ask the name servers for a topic and tell producers and consumers; see `RouteUpdates.refresh`."""
-        return await self.routes.refresh(topic, default_topic=default_topic, queues=queues)
-
-    async def fetch_route(self, topic: str) -> tuple[TopicRouteData | None, tuple[NameServerAnswer, ...]]:
-        """Ask the name servers for a topic without changing anything; see `RouteUpdates.fetch`."""
-        return await self.routes.fetch(topic)
+    # -- the cluster
 
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
         """Members of a consumer group as a broker of the topic knows them; None when that cannot be found out."""
         address = self.topology.address_by_topic(topic)
         if address is None:
             try:
-                await self.refresh_route(topic)
+                await self.routes.refresh(topic)
             except ClientError as error:
                 log.warning("members of group %s: %s", group, error)
                 return None
@@ -281,10 +271,6 @@ class ClientInstance:
             level = logging.INFO if is_new else logging.WARNING
             log.log(level, "members of group %s not learned from %s: %s", group, address, error)
             return None
-
-    async def send_heartbeats(self) -> bool:
-        """Tell every known broker who is here; False when there was nothing to tell or one was under way."""
-        return await self.heart.beat_all()
 
     async def fetch_name_servers(self) -> None:
         """Ask the HTTP lookup for the name servers; a failure is logged and the list stays."""

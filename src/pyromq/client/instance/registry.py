@@ -37,8 +37,3 @@ def obtain(
         instance = table[identity] = ClientInstance(identity, kept, clock=clock, transport=transport)
         instance.on_stop.append(lambda: table.pop(identity, None))
     return instance
-
-
-def instances() -> list[ClientInstance]:
-    """Those of the running event loop."""
-    return list(_tables.get(asyncio.get_running_loop(), {}).values())

@@ -50,10 +50,6 @@ class PublishInfo:
         """Round robin."""
         return self.queues[self.index.next() % len(self.queues)]
 
-    def write_queues(self, broker: str) -> int:
-        """Queues of the topic that a broker accepts messages for."""
-        return sum(1 for queue in self.queues if queue.broker_name == broker)
-
 
 def publish_info(topic: str, route: TopicRouteData) -> PublishInfo:
     """The queues that can be written, and whether their order is configured."""

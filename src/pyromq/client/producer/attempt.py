@@ -110,7 +110,7 @@ class Attempts:
 
     async def _find_address(self, broker: str, topic: str) -> str:
         """The master of a broker that no route seen so far has one for."""
-        await self.instance.refresh_route(topic)
+        await self.instance.routes.refresh(topic)
         address = self.instance.topology.publish_address(broker)
         if address is None:
             raise ClientError(

@@ -301,7 +301,7 @@ class Producer(QueryMethods):
             detector = Detector(self._instance, faults, self._sends.topics.any_topic)
             self._schedule.every("detector", DETECTOR_PERIOD, DETECTOR_PERIOD, detector.run)
         self.state = ServiceState.RUNNING
-        await self._instance.send_heartbeats()
+        await self._instance.heart.beat_all()
         if self.config.enable_trace:
             await self._start_trace()
         wanted = [self._wire(topic) for topic in self.config.topics]

@@ -53,10 +53,10 @@ class PublishTable:
         self._infos.setdefault(topic, PublishInfo())
         if len(self._infos) > MAX_TOPICS:
             del self._infos[next(iter(self._infos))]
-        answers = (await self._instance.refresh_route(topic)).answers
+        answers = (await self._instance.routes.refresh(topic)).answers
         info = self._infos[topic]
         if not info.has_route and not info.usable:
-            refresh = await self._instance.refresh_route(
+            refresh = await self._instance.routes.refresh(
                 topic, default_topic=self._config.create_topic_key, queues=self._config.default_topic_queues
             )
             answers = answers or refresh.answers

@@ -26,7 +26,7 @@ async def recall(
     wire = namespaces.wrap(instance.namespace or "", topic)
     address = instance.topology.publish_address(parsed.broker_name) or instance.topology.address_by_topic(wire)
     if address is None:
-        await instance.refresh_route(wire)
+        await instance.routes.refresh(wire)
         address = instance.topology.publish_address(parsed.broker_name) or instance.topology.address_by_topic(wire)
     if address is None:
         raise ClientError(

@@ -98,7 +98,7 @@ class Requests:
         topic = namespaces.wrap(self._instance.namespace or "", message.topic)
         if topic not in self._instance.topology.routes:
             await self._sends.topics.find(topic)
-            await self._instance.send_heartbeats()
+            await self._instance.heart.beat_all()
             if self._clock.monotonic() - began > SLOW_PREPARATION:
                 log.warning("preparing a request to topic %s took long", topic)
         return self._instance.requests.add(correlation_id, seconds, finish)

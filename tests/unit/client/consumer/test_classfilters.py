@@ -73,7 +73,7 @@ class World:
 async def test_the_class_goes_to_every_filter_server_of_the_route() -> None:
     # F-03
     world = World()
-    await world.instance.refresh_route("T")
+    await world.instance.routes.refresh("T")
     await world.filters.upload_all()
     assert sorted(world.uploads()) == ["f:1", "f:2", "f:3"]
     address, command, timeout = next(each for each in world.cluster.transport.calls if each[1].code == UPLOAD)
@@ -90,7 +90,7 @@ async def test_the_class_goes_to_every_filter_server_of_the_route() -> None:
 async def test_a_failed_upload_is_logged_and_the_next_round_tries_again(caplog: pytest.LogCaptureFixture) -> None:
     # F-03
     world = World()
-    await world.instance.refresh_route("T")
+    await world.instance.routes.refresh("T")
     world.refusal = "filter class Wanted failed: it looped"
     with caplog.at_level(logging.WARNING):
         await world.filters.upload_all()
@@ -104,7 +104,7 @@ async def test_a_failed_upload_is_logged_and_the_next_round_tries_again(caplog: 
 async def test_pulls_go_through_a_filter_server_of_the_broker_with_their_flag() -> None:
     # F-05
     world = World()
-    await world.instance.refresh_route("T")
+    await world.instance.routes.refresh("T")
     await world.filters.upload_all()
     for _ in range(40):
         result = await world.fetcher.fetch(world.request())
@@ -144,7 +144,7 @@ async def test_without_a_filter_server_the_route_is_asked_again_and_the_error_is
     # F-05
     world = World()
     world.set_servers({})
-    await world.instance.refresh_route("T")
+    await world.instance.routes.refresh("T")
     with pytest.raises(ClientError, match="has no filter server for topic 'T': set filterServerNums"):
         await world.fetcher.fetch(world.request())
     world.set_servers({world.brokers[0]: ["f:1"]})

@@ -22,7 +22,7 @@ async def instance_of(cluster: ConsumeCluster) -> ClientInstance:
     consumer = cluster.pull()
     await consumer.start()
     instance = consumer._instance
-    await instance.refresh_route("T")
+    await instance.routes.refresh("T")
     return instance
 
 

@@ -201,7 +201,7 @@ class PopFetcher:
     async def _address(self, broker: str, topic: str) -> str:
         address = self._instance.topology.publish_address(broker)
         if address is None:
-            await self._instance.refresh_route(topic)
+            await self._instance.routes.refresh(topic)
             address = self._instance.topology.publish_address(broker)
         if address is None:
             raise ClientError(

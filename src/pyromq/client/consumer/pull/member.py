@@ -60,7 +60,7 @@ class PullMember(Member[PullConfig]):
     async def begin(self) -> None:
         if self._selection.mode is Mode.ASSIGN:
             await self.ownership.apply_assigned()
-        sent = await self.instance.send_heartbeats()
+        sent = await self.instance.heart.beat_all()
         if not sent or not await self._rebalance.round():
             self._rebalance.wake()
         self._rebalance.start()

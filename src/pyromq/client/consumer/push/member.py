@@ -82,7 +82,7 @@ class PushMember(Member[PushConfig]):
         if not self._consumption.orderly:
             period = self.config.consume_timeout
             self.schedule.every("expired messages", period, period, self._ownership.expire)
-        if not await self.instance.send_heartbeats() or not await self._rebalance.round():
+        if not await self.instance.heart.beat_all() or not await self._rebalance.round():
             self._rebalance.wake()
         self._rebalance.start()
 

@@ -162,7 +162,7 @@ class Rebalance:
         queues = self._subscriptions.queues.get(topic)
         if queues is None:
             # The retry topic, for one, exists only after the first heartbeat of a new group.
-            await self._instance.refresh_route(topic)
+            await self._instance.routes.refresh(topic)
             queues = self._subscriptions.queues.get(topic)
         if queues is None:
             return True
@@ -178,7 +178,7 @@ class Rebalance:
             await popper.pop(topic, popped, pulls=bool(pulled))
             return await self._apply(topic, queues, pulled)
         members = await self._instance.consumer_ids(topic, self._group)
-        if not members and await self._instance.send_heartbeats():  # a broker that was just learned of
+        if not members and await self._instance.heart.beat_all():  # a broker that was just learned of
             members = await self._instance.consumer_ids(topic, self._group)
         if not members:
             log.info("members of group %s are not known yet: queues of %s stay as they are", self._group, topic)

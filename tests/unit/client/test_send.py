@@ -183,9 +183,9 @@ async def test_large_bodies_are_compressed(kind: CompressionType) -> None:
 def test_body_that_cannot_be_compressed_goes_as_it_is() -> None:
     # P-90
     config = ProducerConfig(compress_level=77)
-    outgoing = prepare(Message("T", b"a" * 5000), config, lambda: "ID")
-    assert outgoing.body == b"a" * 5000
-    assert outgoing.sys_flag == 0
+    envelope = prepare(Message("T", b"a" * 5000), config, lambda: "ID")
+    assert envelope.body == b"a" * 5000
+    assert envelope.sys_flag == 0
 
 
 @asyncio_test

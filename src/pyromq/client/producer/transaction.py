@@ -185,8 +185,7 @@ class TransactionProducer(Producer):
             transaction_id=header.transaction_id,
             bname=header.bname,
         )
-        self._tell_hooks(message, address, message.message_id, header.transaction_id, outcome, from_check=True)
-        await self._send_end(address, answer, outcome, CHECK_ANSWER_TIMEOUT)
+        await self._tell(address, answer, message, outcome, CHECK_ANSWER_TIMEOUT)
 
     async def _end(self, message: Message, half: SendResult, outcome: Outcome) -> None:
         topic = self._wire(message.topic)
@@ -208,35 +207,26 @@ class TransactionProducer(Producer):
             transaction_id=half.transaction_id,
             bname=broker,
         )
-        self._tell_hooks(message, address, half.message_id, half.transaction_id, outcome, from_check=False)
-        await self._send_end(address, header, outcome, self.config.send_timeout)
+        await self._tell(address, header, message, outcome, self.config.send_timeout)
 
-    async def _send_end(self, address: str, header: EndTransactionHeader, outcome: Outcome, seconds: float) -> None:
-        command = Command.request(RequestCode.END_TRANSACTION, header, oneway=True)
-        command.remark = outcome.remark
-        await self._instance.oneway(address, command, seconds)
-
-    def _tell_hooks(
-        self,
-        message: Message,
-        address: str,
-        message_id: str,
-        transaction_id: str | None,
-        outcome: Outcome,
-        *,
-        from_check: bool,
+    async def _tell(
+        self, address: str, header: EndTransactionHeader, message: Message, outcome: Outcome, seconds: float
     ) -> None:
+        """Tell the hooks, then the broker, how a transaction ended."""
         if self.end_transaction_hooks:
             context = EndTransactionContext(
                 group=self._wire_group,
                 message=message,
                 broker_address=address,
-                message_id=message_id,
-                transaction_id=transaction_id,
+                message_id=header.msg_id or "",
+                transaction_id=header.transaction_id,
                 state=outcome.state,
-                from_check=from_check,
+                from_check=bool(header.from_transaction_check),
             )
             run_hooks(self.end_transaction_hooks, lambda hook: hook.end_transaction(context), "end-transaction")
+        command = Command.request(RequestCode.END_TRANSACTION, header, oneway=True)
+        command.remark = outcome.remark
+        await self._instance.oneway(address, command, seconds)
 
     @staticmethod
     async def _call(pool: BoundedPool, function: "Callable[[], State | Awaitable[State]]") -> State:

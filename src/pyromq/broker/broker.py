@@ -55,7 +55,8 @@ class Broker:
         self.clock = clock
         self._make = make
         self._core: Core | None = None
-        self._parts: list[Part] = []
+        self.parts: list[Part] = []
+        """What it is made of, in the order of the start."""
         self._timers = Timers()
         self._undo = contextlib.AsyncExitStack()
 
@@ -66,14 +67,9 @@ class Broker:
             raise RuntimeError("the broker has not been started")
         return self._core
 
-    @property
-    def parts(self) -> list[Part]:
-        """What it is made of, in the order of the start."""
-        return self._parts
-
     def part(self, kind: type[P]) -> P:
         """The part of a kind. Raises LookupError."""
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, kind):
                 return part
         raise LookupError(f"this broker has no {kind.__name__}")
@@ -160,7 +156,7 @@ class Broker:
 
     async def _start_parts(self, core: Core) -> None:
         """One after the other, then let requests in, then have others told; undone in the reverse order."""
-        undo, parts = self._undo, self._parts
+        undo, parts = self._undo, self.parts
         core.positions.hold()
         parts[:] = self._make(core)
         handlers = guarded(all_handlers(parts))
@@ -187,7 +183,7 @@ class Broker:
             followers[message.topic](message)
 
         store.add_listener(follow, followers)
-        for part in self._parts:
+        for part in self.parts:
             for park in part.parks():
                 store.add_listener(park.heard, park.topics)
 
@@ -197,5 +193,5 @@ class Broker:
         log.info("broker %s stopped", self.config.broker_name)
 
     def _connection_closed(self, connection: Connection) -> None:
-        for part in self._parts:
+        for part in self.parts:
             part.connection_closed(connection)

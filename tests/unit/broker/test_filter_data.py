@@ -27,7 +27,7 @@ def sql(expression: str, version: int = 1, topic: str = "t") -> SubscriptionData
 
 def filters(path: Path, clock: FakeClock, **settings: bool) -> Filters:
     made = Filters(BrokerConfig(store_path_root_dir=path, **settings), clock)  # type: ignore[arg-type]  # switches
-    made.load()
+    made.registered.load()
     return made
 
 

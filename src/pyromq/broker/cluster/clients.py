@@ -5,6 +5,7 @@ subscription per topic, the newest that any of them sent, because RocketMQ asks 
 """
 
 import itertools
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 
@@ -80,7 +81,36 @@ class ConsumerGroup:
         return changed
 
 
-class Consumers:
+class LiveGroups(ABC):
+    """Groups with the clients that are in them now."""
+
+    def __init__(self, clock: Callable[[], int]) -> None:
+        self._clock = clock
+        self._of_connection: dict[Connection, set[str]] = {}
+
+    @abstractmethod
+    def clients(self) -> Iterator[Client]:
+        """All members of all groups."""
+
+    @abstractmethod
+    def unregister(self, group: str, connection: Connection) -> None:
+        """A member leaves its group."""
+
+    def connection_closed(self, connection: Connection) -> None:
+        """A connection ended: its client leaves all of its groups."""
+        for group in list(self._of_connection.get(connection, ())):
+            self.unregister(group, connection)
+
+    def drop_silent(self, timeout: int) -> list[Connection]:
+        """Remove members that sent no heartbeat for too long; returns their connections, to be closed."""
+        limit = self._clock() - timeout
+        silent = {client.connection for client in self.clients() if client.last_seen < limit}
+        for connection in silent:
+            self.connection_closed(connection)
+        return list(silent)
+
+
+class Consumers(LiveGroups):
     """Consumer groups with at least one member."""
 
     def __init__(
@@ -90,11 +120,10 @@ class Consumers:
         max_text: int = MAX_TEXT,
         max_text_each: int = MAX_TEXT_EACH,
     ) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self.listeners: list[Callable[[ConsumerGroup], None]] = []
         """Told about a group whose members or topics changed."""
         self._groups: dict[str, ConsumerGroup] = {}
-        self._of_connection: dict[Connection, set[str]] = {}
         self.text = Shares("the characters of subscriptions", max_text, max_text_each)
 
     def get(self, group: str) -> ConsumerGroup | None:
@@ -144,20 +173,23 @@ class Consumers:
             self._changed(group)
         return differs
 
-    def unregister(self, group_name: str, connection: Connection) -> None:
-        """A member leaves its group."""
-        group = self._groups.get(group_name)
-        if group is None or group.members.pop(connection, None) is None:
+    def clients(self) -> Iterator[Client]:
+        for group in self._groups.values():
+            yield from group.members.values()
+
+    def unregister(self, group: str, connection: Connection) -> None:
+        live = self._groups.get(group)
+        if live is None or live.members.pop(connection, None) is None:
             return
         groups = self._of_connection.get(connection)
         if groups is not None:
-            groups.discard(group_name)
+            groups.discard(group)
             if not groups:
                 del self._of_connection[connection]
-        if not group.members:
-            del self._groups[group_name]
-            self.text.give_back(*group.charge)
-        self._changed(group)
+        if not live.members:
+            del self._groups[group]
+            self.text.give_back(*live.charge)
+        self._changed(live)
 
     def _changed(self, group: ConsumerGroup) -> None:
         for listener in self.listeners:
@@ -173,24 +205,6 @@ class Consumers:
                 raise
             self.text.take(*new)
         return new
-
-    def connection_closed(self, connection: Connection) -> None:
-        """A connection ended: its client leaves all of its groups."""
-        for group in list(self._of_connection.get(connection, ())):
-            self.unregister(group, connection)
-
-    def drop_silent(self, timeout: int) -> list[Connection]:
-        """Remove members that sent no heartbeat for too long; returns their connections, to be closed."""
-        limit = self._clock() - timeout
-        silent = {
-            member.connection
-            for group in self._groups.values()
-            for member in group.members.values()
-            if member.last_seen < limit
-        }
-        for connection in silent:
-            self.connection_closed(connection)
-        return list(silent)
 
     def groups_of_topic(self, topic: str) -> list[str]:
         """Groups with a live subscription of the topic."""
@@ -214,16 +228,15 @@ def _text_of(subscriptions: list[SubscriptionData]) -> int:
     )
 
 
-class Producers:
+class Producers(LiveGroups):
     """Producer groups with at least one member."""
 
     def __init__(self, clock: Callable[[], int], *, max_groups: int = 50_000) -> None:
-        self._clock = clock
+        super().__init__(clock)
         self._max_groups = max_groups
         self.refused = 0
         """How often the bound was met."""
         self._groups: dict[str, dict[Connection, Client]] = {}
-        self._of_connection: dict[Connection, set[str]] = {}
         self._by_client_id: dict[str, Connection] = {}
         self._ids: dict[Connection, str] = {}
         self._turn = itertools.count()
@@ -241,7 +254,6 @@ class Producers:
         return len(self._groups)
 
     def clients(self) -> Iterator[Client]:
-        """All members of all groups."""
         for members in self._groups.values():
             yield from members.values()
 
@@ -264,7 +276,6 @@ class Producers:
         self._by_client_id[client.client_id] = connection
 
     def unregister(self, group: str, connection: Connection) -> None:
-        """A member leaves its group."""
         members = self._groups.get(group)
         if members is None or members.pop(connection, None) is None:
             return
@@ -280,24 +291,6 @@ class Producers:
         client_id = self._ids.pop(connection, None)
         if client_id is not None and self._by_client_id.get(client_id) is connection:
             del self._by_client_id[client_id]
-
-    def connection_closed(self, connection: Connection) -> None:
-        """A connection ended: its client leaves all of its groups."""
-        for group in list(self._of_connection.get(connection, ())):
-            self.unregister(group, connection)
-
-    def drop_silent(self, timeout: int) -> list[Connection]:
-        """Remove members that sent no heartbeat for too long; returns their connections, to be closed."""
-        limit = self._clock() - timeout
-        silent = {
-            client.connection
-            for members in self._groups.values()
-            for client in members.values()
-            if client.last_seen < limit
-        }
-        for connection in silent:
-            self.connection_closed(connection)
-        return list(silent)
 
     def connection_of(self, client_id: str) -> Connection | None:
         """The connection of a client, by its id: where replies and check-backs go."""

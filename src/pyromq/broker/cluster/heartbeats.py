@@ -47,12 +47,7 @@ class Heartbeats(Part):
     """Keeps the tables of producers and consumers."""
 
     def __init__(self, core: Core) -> None:
-        self._config = core.config
-        self._topics = core.topics
-        self._groups = core.groups
-        self._filters = core.tables.filters
-        self._clock = core.clock
-        self._rights = core.rights
+        self._core = core
         self.client_ids = ClientIds()
         self.consumers = core.consumers
         self.producers = core.producers
@@ -105,14 +100,14 @@ class Heartbeats(Part):
 
     def drop_silent(self) -> None:
         """Close the connections of clients that stopped sending heartbeats."""
-        timeout = self._config.channel_expired_timeout
+        timeout = self._core.config.channel_expired_timeout
         for connection in {*self.consumers.drop_silent(timeout), *self.producers.drop_silent(timeout)}:
             log.info("closing %s, which sent no heartbeat for %d ms", connection.peer, timeout)
             connection.close("no heartbeat")
 
     def _heartbeat(self, request: Command, connection: Connection) -> Outcome:
         data = HeartbeatData.of_request(request.body)
-        self.client_ids.claim(data.client_id, self._rights.user_of(request), connection)
+        self.client_ids.claim(data.client_id, self._core.rights.user_of(request), connection)
         if len(data.consumer_data_set) + len(data.producer_data_set) > SLICE:
             return self._in_slices(data, request, connection)
         return _answer(request, changed=self._take(data, request, connection))
@@ -169,22 +164,22 @@ class Heartbeats(Part):
         return changed
 
     def _register_consumer(self, data: HeartbeatData, consumer: ConsumerData, client: Client) -> bool:
-        group = self._groups.use(consumer.group_name, client.party)
+        group = self._core.groups.use(consumer.group_name, client.party)
         if group is None:
             log.warning("heartbeat of unknown group %s from %s ignored", consumer.group_name, client.client_id)
             return False
         ordered = any(
             topic.order
             for subscription in consumer.subscription_data_set
-            if (topic := self._topics.get(subscription.topic))
+            if (topic := self._core.topics.get(subscription.topic))
         )
-        retry = self._topics.ensure(
+        retry = self._core.topics.ensure(
             names.retry_topic(consumer.group_name), group.retry_queue_nums, unit=consumer.unit_mode
         )
         if ordered and not retry.order:
-            self._topics.mark_ordered([retry.topic_name]).check()
+            self._core.topics.mark_ordered([retry.topic_name]).check()
         if not data.without_sub:
-            self._filters.subscribe(consumer.group_name, consumer.subscription_data_set)
+            self._core.tables.filters.subscribe(consumer.group_name, consumer.subscription_data_set)
         return self.consumers.register(
             consumer,
             client,
@@ -194,17 +189,17 @@ class Heartbeats(Part):
 
     def check_client_id(self, client_id: str, request: Command) -> None:
         """Raise Refused when a client id belongs to another user than the one who asks."""
-        self.client_ids.check(client_id, self._rights.user_of(request))
+        self.client_ids.check(client_id, self._core.rights.user_of(request))
 
     def check_group(self, group: str, request: Command, connection: Connection) -> None:
         """Raise Refused when a producer group belongs to another user than the one who asks."""
-        user, holder = self._rights.user_of(request), self.producers.holder(group)
-        if holder and not self._rights.may_produce(user, connection.peer.host, group, holder):
+        user, holder = self._core.rights.user_of(request), self.producers.holder(group)
+        if holder and not self._core.rights.may_produce(user, connection.peer.host, group, holder):
             raise Refused(ResponseCode.NO_PERMISSION, f"producer group {group} belongs to a client of another user")
 
     def _register_producer(self, group: str, client: Client) -> None:
         host = client.connection.peer.host
-        if not self._rights.may_produce(client.user, host, group, self.producers.holder(group)):
+        if not self._core.rights.may_produce(client.user, host, group, self.producers.holder(group)):
             raise Refused(
                 ResponseCode.NO_PERMISSION,
                 f"User:{client.user} may have no producer in group {group}: that needs Pub on some topic and, while a "
@@ -213,9 +208,8 @@ class Heartbeats(Part):
         self.producers.register(group, client)
 
     def _client(self, data: HeartbeatData, request: Command, connection: Connection) -> Client:
-        return Client(
-            connection, data.client_id, request.language, request.version, self._clock(), self._rights.user_of(request)
-        )
+        user = self._core.rights.user_of(request)
+        return Client(connection, data.client_id, request.language, request.version, self._core.clock(), user)
 
     def _unregister(self, request: Command, connection: Connection) -> Command:
         header = request.header(UnregisterClientHeader)
@@ -229,18 +223,18 @@ class Heartbeats(Part):
         """Whether a subscription can be served, so that a consumer fails at its start rather than at each pull."""
         body = CheckClientBody.of_request(request.body)
         subscription = body.subscription_data
-        self._filters.check(subscription)
+        self._core.tables.filters.check(subscription)
         return request.reply()
 
     def _group_changed(self, group: ConsumerGroup) -> None:
         if not group.members:
-            self._filters.forget_group(group.name)
+            self._core.tables.filters.forget_group(group.name)
         self._notify(group)
 
     def _notify(self, group: ConsumerGroup) -> None:
-        known = self._groups.get(group.name)
+        known = self._core.groups.get(group.name)
         if (
-            not self._config.notify_consumer_ids_changed_enable
+            not self._core.config.notify_consumer_ids_changed_enable
             or group.message_model is MessageModel.BROADCASTING
             or (known is not None and not known.notify_consumer_ids_changed_enable)
         ):

@@ -28,9 +28,7 @@ class Members(Part):
     """Gives signs of life to the name servers, and on a slave looks who else does."""
 
     def __init__(self, core: Core) -> None:
-        self._config = core.config
-        self._client = core.client
-        self._identity = core.identity
+        self._core = core
         self._asked = asyncio.Event()
         self.listeners: list[Callable[[], None]] = []
         """Called after each look that got an answer."""
@@ -42,10 +40,10 @@ class Members(Part):
 
     def every(self) -> Iterable[Every]:
         """Only where a slave may act for its master."""
-        if not self._config.enable_slave_acting_master:
+        if not self._core.config.enable_slave_acting_master:
             return
-        yield Every(self._config.broker_heartbeat_interval / 1000, self.beat)
-        if self._config.broker_role is BrokerRole.SLAVE:
+        yield Every(self._core.config.broker_heartbeat_interval / 1000, self.beat)
+        if self._core.config.broker_role is BrokerRole.SLAVE:
             yield Every(CALL_TIMEOUT, self.keep, at_once=True)
 
     @property
@@ -55,7 +53,7 @@ class Members(Part):
 
     async def keep(self) -> None:
         """Look again and again."""
-        period = self._config.sync_broker_member_group_period / 1000
+        period = self._core.config.sync_broker_member_group_period / 1000
         while True:
             self._asked.clear()
             try:
@@ -72,7 +70,7 @@ class Members(Part):
 
     async def look(self) -> bool:
         """Ask every name server once; False when none answered."""
-        answers = await asyncio.gather(*(self._ask(address) for address in self._config.namesrv_addr))
+        answers = await asyncio.gather(*(self._ask(address) for address in self._core.config.namesrv_addr))
         known = [members for members in answers if members is not None]
         if not known:
             return False
@@ -81,25 +79,27 @@ class Members(Part):
 
     async def beat(self) -> None:
         """One sign of life to every name server."""
-        identity = self._identity
+        identity = self._core.identity
         header = BrokerHeartbeatHeader(
             cluster_name=identity.cluster,
             broker_addr=identity.address,
             broker_name=identity.name,
             broker_id=identity.broker_id,
-            heartbeat_timeout_mills=self._config.broker_not_active_timeout_millis,
+            heartbeat_timeout_mills=self._core.config.broker_not_active_timeout_millis,
         )
         request = Command.request(RequestCode.BROKER_HEARTBEAT, header, oneway=True)
         await asyncio.gather(
-            *(self._client.oneway(address, request, CALL_TIMEOUT) for address in self._config.namesrv_addr),
+            *(self._core.client.oneway(address, request, CALL_TIMEOUT) for address in self._core.config.namesrv_addr),
             return_exceptions=True,
         )
 
     async def _ask(self, address: str) -> dict[int, str] | None:
-        header = GetBrokerMemberGroupHeader(cluster_name=self._identity.cluster, broker_name=self._identity.name)
+        header = GetBrokerMemberGroupHeader(
+            cluster_name=self._core.identity.cluster, broker_name=self._core.identity.name
+        )
         request = Command.request(RequestCode.GET_BROKER_MEMBER_GROUP, header)
         try:
-            answer = await self._client.call(address, request, CALL_TIMEOUT)
+            answer = await self._core.client.call(address, request, CALL_TIMEOUT)
             if answer.code != ResponseCode.SUCCESS:
                 log.debug("name server %s does not tell who is alive: %s", address, answer.remark)
                 return None

@@ -10,6 +10,8 @@ import logging
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
+import msgspec
+
 from pyromq.broker.core import Core
 from pyromq.broker.part import Figure, Part, gauge
 from pyromq.errors import PyroMQError
@@ -252,19 +254,7 @@ class Registration(Part):
             return table
         mask = allowed | INHERIT
         table.topic_config_table = {
-            name: _with_permission(topic, topic.perm & mask) for name, topic in table.topic_config_table.items()
+            name: msgspec.structs.replace(topic, perm=topic.perm & mask)
+            for name, topic in table.topic_config_table.items()
         }
         return table
-
-
-def _with_permission(topic: TopicConfig, permission: int) -> TopicConfig:
-    return TopicConfig(
-        attributes=topic.attributes,
-        order=topic.order,
-        perm=permission,
-        read_queue_nums=topic.read_queue_nums,
-        topic_filter_type=topic.topic_filter_type,
-        topic_name=topic.topic_name,
-        topic_sys_flag=topic.topic_sys_flag,
-        write_queue_nums=topic.write_queue_nums,
-    )

@@ -62,11 +62,7 @@ class Assignments(Part):
     """Serves assignments."""
 
     def __init__(self, core: Core) -> None:
-        self._config = core.config
-        self._topics = core.topics
-        self._groups = core.groups
-        self._consumers = core.consumers
-        self._modes = core.tables.modes
+        self._core = core
         self._routes = TopicRoutes(core.client, core.config.namesrv_addr, core.clock)
 
     def handlers(self) -> dict[int, Handler]:
@@ -78,7 +74,7 @@ class Assignments(Part):
 
     async def _query(self, request: Command, _connection: Connection) -> Command:
         asked = QueryAssignmentRequest.of_request(request.body)
-        mode = self._modes.get(asked.topic, asked.consumer_group)
+        mode = self._core.tables.modes.get(asked.topic, asked.consumer_group)
         queues = await self._assigned(asked, mode)
         if queues is None:
             return request.reply(body=QueryAssignmentResponse().encode())
@@ -97,9 +93,9 @@ class Assignments(Part):
         queues = await self._routes.queues(asked.topic)
         if queues is None or asked.message_model is MessageModel.BROADCASTING:
             return queues
-        if not self._config.server_load_balancer_enable:
+        if not self._core.config.server_load_balancer_enable:
             return queues
-        live = self._consumers.get(asked.consumer_group)
+        live = self._core.consumers.get(asked.consumer_group)
         if live is None:
             return None
         members = sorted(live.client_ids)
@@ -114,12 +110,12 @@ class Assignments(Part):
         mode = SetMessageRequestMode.of_request(request.body)
         if names.is_retry_topic(mode.topic):
             raise Refused(ResponseCode.NO_PERMISSION, "retry topic is not allowed to set mode")
-        if mode.topic not in self._topics:
+        if mode.topic not in self._core.topics:
             raise topic_not_exist(mode.topic)
-        if mode.consumer_group not in self._groups:
+        if mode.consumer_group not in self._core.groups:
             raise group_not_exist(mode.consumer_group)
-        await self._modes.put(mode)
+        await self._core.tables.modes.put(mode)
         return request.reply()
 
     def _all_modes(self, request: Command, _connection: Connection) -> Command:
-        return request.reply(body=self._modes.table().encode())
+        return request.reply(body=self._core.tables.modes.table().encode())

@@ -25,8 +25,7 @@ class Queries(Part):
     """Answers from the store alone."""
 
     def __init__(self, core: Core) -> None:
-        self._config = core.config
-        self._store = core.store
+        self._core = core
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -40,8 +39,10 @@ class Queries(Part):
 
     def _by_key(self, request: Command, _connection: Connection) -> list[bytes | memoryview]:
         header = request.header(QueryMessageHeader)
-        limit = self._config.default_query_max_num if header.unique_key_query else header.max_num
-        found = self._store.lookup.by_key(header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp)
+        limit = self._core.config.default_query_max_num if header.unique_key_query else header.max_num
+        found = self._core.store.lookup.by_key(
+            header.topic, header.key, limit, header.begin_timestamp, header.end_timestamp
+        )
         answer = QueryMessageResponseHeader(
             index_last_update_timestamp=found.index_last_timestamp,
             index_last_update_phyoffset=found.index_last_offset,
@@ -53,7 +54,7 @@ class Queries(Part):
 
     def _by_id(self, request: Command, _connection: Connection) -> list[bytes | memoryview]:
         offset = request.header(ViewMessageByIdHeader).offset
-        record = self._store.lookup.record_at(offset)
+        record = self._core.store.lookup.record_at(offset)
         if record is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"can not find message by the offset, {offset}")
         return [encode_head(request.reply(), len(record)), record]
@@ -61,20 +62,20 @@ class Queries(Part):
     def _by_time(self, request: Command, _connection: Connection) -> Command:
         header = request.header(SearchOffsetByTimestampHeader)
         boundary = Boundary.UPPER if (header.boundary_type or "").upper() == "UPPER" else Boundary.LOWER
-        offset = self._store.lookup.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
+        offset = self._core.store.lookup.offset_by_time(header.topic, header.queue_id, header.timestamp, boundary)
         return request.reply(header=SearchOffsetByTimestampResponseHeader(offset=offset))
 
     def _max_offset(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetMaxOffsetHeader)
-        high = self._store.max_offset(header.topic, header.queue_id, committed=header.committed is not False)
+        high = self._core.store.max_offset(header.topic, header.queue_id, committed=header.committed is not False)
         return request.reply(header=GetMaxOffsetResponseHeader(offset=high))
 
     def _min_offset(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetMinOffsetHeader)
-        low = self._store.min_offset(header.topic, header.queue_id)
+        low = self._core.store.min_offset(header.topic, header.queue_id)
         return request.reply(header=GetMinOffsetResponseHeader(offset=low))
 
     def _earliest(self, request: Command, _connection: Connection) -> Command:
         header = request.header(GetEarliestMsgStoretimeHeader)
-        timestamp = self._store.lookup.earliest_time(header.topic, header.queue_id)
+        timestamp = self._core.store.lookup.earliest_time(header.topic, header.queue_id)
         return request.reply(header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))

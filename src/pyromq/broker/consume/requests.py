@@ -30,14 +30,9 @@ class ConsumerRequests(Part):
     """Group members, offsets and locks."""
 
     def __init__(self, core: Core, heartbeats: Heartbeats, locks: QueueLocks) -> None:
-        self._config = core.config
-        self._topics = core.topics
-        self._groups = core.groups
+        self._core = core
         self._heartbeats = heartbeats
-        self._consumers = core.consumers
-        self._offsets = core.offsets
         self._locks = locks
-        self._store = core.store
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -50,18 +45,18 @@ class ConsumerRequests(Part):
 
     def _members(self, request: Command, _connection: Connection) -> Command:
         group = request.header(GetConsumerListByGroupHeader).consumer_group
-        live = self._consumers.get(group)
+        live = self._core.consumers.get(group)
         if live is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {group}")
         return request.reply(body=ConsumerList(consumer_id_list=live.client_ids).encode())
 
     def _query_offset(self, request: Command, _connection: Connection) -> Command:
         header = request.header(QueryConsumerOffsetHeader)
-        offset = self._offsets.get(header.consumer_group, header.topic, header.queue_id)
+        offset = self._core.offsets.get(header.consumer_group, header.topic, header.queue_id)
         if offset is None and header.set_zero_if_not_found is not False:
             # A young queue that still holds its first message: a new group begins there, whatever it asks for.
-            low = self._store.min_offset(header.topic, header.queue_id)
-            if low <= 0 and self._store.in_memory(header.topic, header.queue_id, 0):
+            low = self._core.store.min_offset(header.topic, header.queue_id)
+            if low <= 0 and self._core.store.in_memory(header.topic, header.queue_id, 0):
                 offset = 0
         if offset is None:
             raise Refused(ResponseCode.QUERY_NOT_FOUND, "Not found, maybe this group consumer boot first")
@@ -69,9 +64,9 @@ class ConsumerRequests(Part):
 
     def _update_offset(self, request: Command, connection: Connection) -> Command:
         header = request.header(UpdateConsumerOffsetHeader)
-        if header.consumer_group not in self._groups:
-            self._groups.require(header.consumer_group, party_of(self._config, request, connection))
-        if header.topic not in self._topics:
+        if header.consumer_group not in self._core.groups:
+            self._core.groups.require(header.consumer_group, party_of(self._core.config, request, connection))
+        if header.topic not in self._core.topics:
             raise topic_not_exist(header.topic)
         # Not compared with the topic's own queues: those may have been taken away with messages still in them.
         if not 0 <= header.queue_id < MAX_QUEUES or header.commit_offset < 0:
@@ -79,21 +74,21 @@ class ConsumerRequests(Part):
                 ResponseCode.INVALID_PARAMETER,
                 f"queue {header.queue_id} must be from 0 to {MAX_QUEUES - 1}, offset {header.commit_offset} 0 or more",
             )
-        offset = within(self._store, header.topic, header.queue_id, header.commit_offset)
-        stored = self._offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
+        offset = within(self._core.store, header.topic, header.queue_id, header.commit_offset)
+        stored = self._core.offsets.commit(header.consumer_group, header.topic, header.queue_id, offset)
         return request.reply(remark=None if stored else "the offset was reset meanwhile, this commit is ignored")
 
     def _lock(self, request: Command, connection: Connection) -> Command:
         body = LockBatchRequest.of_request(request.body)
         self._heartbeats.check_client_id(body.client_id, request)
-        queues = self._there(body.mq_set) if body.consumer_group in self._groups else ()
+        queues = self._there(body.mq_set) if body.consumer_group in self._core.groups else ()
         tied = bool(request.header(LockBatchMqHeader).ends_with_connection)
         held = self._locks.lock(body.consumer_group, body.client_id, queues, connection, tied=tied)
         return request.reply(body=LockBatchResponse(lock_ok_mq_set=sorted(held)).encode())
 
     def _there(self, queues: Iterable[MessageQueue]) -> Iterator[MessageQueue]:
         """Those of the queues that this broker has: a lock on any other would guard nothing and cost memory."""
-        name, topics = self._config.broker_name, self._topics
+        name, topics = self._core.config.broker_name, self._core.topics
         for queue in queues:
             topic = topics.get(queue.topic) if queue.broker_name == name else None
             if topic is not None and 0 <= queue.queue_id < max(topic.read_queue_nums, topic.write_queue_nums):

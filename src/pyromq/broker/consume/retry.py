@@ -43,13 +43,8 @@ class Retries(Part):
     """Takes back what consumers could not process."""
 
     def __init__(self, core: Core, locks: QueueLocks, onward: Onward) -> None:
-        self._config = core.config
-        self._topics = core.topics
-        self._groups = core.groups
+        self._core = core
         self._locks = locks
-        self._store = core.store
-        self._durability = core.durability
-        self._stats = core.stats
         self._onward = onward
 
     def handlers(self) -> dict[int, Handler]:
@@ -61,7 +56,7 @@ class Retries(Part):
             return
         # The form of POP retries joins group and topic with a plus sign.
         name = header.topic.removeprefix(names.RETRY_PREFIX).partition("+")[0]
-        group = self._groups.require(name)
+        group = self._core.groups.require(name)
         times = header.reconsume_times or 0
         if times <= self._limit(group, header.max_reconsume_times, request) and not self._locks.group_holds_locks(name):
             return
@@ -69,25 +64,25 @@ class Retries(Part):
         message.topic, message.queue_id = self._dead_letters(name), 0
         message.property_map = {**(message.property_map or {}), Property.DELAY: "-1"}
         message.properties = _encoded(message.property_map)
-        self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{name}")
+        self._core.stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{name}")
 
     def _send_back(self, request: Command, connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ConsumerSendMsgBackHeader)
         escape = self._onward.way_out
-        if self._config.broker_role is BrokerRole.SLAVE and escape is None:
+        if self._core.config.broker_role is BrokerRole.SLAVE and escape is None:
             raise Refused(ResponseCode.SYSTEM_ERROR, "no master available here: this is a slave, send to its master")
-        group = self._groups.require(header.group, party_of(self._config, request, connection))
+        group = self._core.groups.require(header.group, party_of(self._core.config, request, connection))
         if escape is not None:
             message, _ = self._again(request, header, group, 0)
             return asyncio.get_running_loop().create_task(_send_away(request, message, escape))
-        if not is_writable(self._config.broker_permission):
+        if not is_writable(self._core.config.broker_permission):
             raise Refused(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._config.broker_name}] sending message is forbidden"
+                ResponseCode.NO_PERMISSION, f"the broker[{self._core.config.broker_name}] sending message is forbidden"
             )
         if group.retry_queue_nums <= 0:
             return request.reply()
         topic = names.retry_topic(header.group)
-        retries = self._topics.ensure(topic, group.retry_queue_nums, unit=bool(header.unit_mode))
+        retries = self._core.topics.ensure(topic, group.retry_queue_nums, unit=bool(header.unit_mode))
         if not is_writable(retries.perm):
             raise Refused(ResponseCode.NO_PERMISSION, f"the topic[{topic}] sending message is forbidden")
         # A queue that the topic does not have would never be read.
@@ -101,7 +96,7 @@ class Retries(Part):
         self, request: Command, header: ConsumerSendMsgBackHeader, group: SubscriptionGroupConfig, queue_id: int
     ) -> tuple[PutMessage, bool]:
         """The retry of a stored message, and whether it is its last. Raises Refused."""
-        found = read_record(self._store, header.offset, None)
+        found = read_record(self._core.store, header.offset, None)
         if found is None:
             raise Refused(
                 ResponseCode.SYSTEM_ERROR,
@@ -128,15 +123,15 @@ class Retries(Part):
         self, request: Command, header: ConsumerSendMsgBackHeader, message: PutMessage, *, dead: bool
     ) -> Command | asyncio.Future[Answer]:
         origin = (message.property_map or {}).get(Property.RETRY_TOPIC, "")
-        result = self._store.put(message)
+        result = self._core.store.put(message)
         if result.status is not PutStatus.PUT_OK:
             raise Refused(ResponseCode.SYSTEM_ERROR, f"{result.status.name}: {result.reason}")
         if message.topic == names.SCHEDULE_TOPIC:
-            self._stats.add(Stat.TOPIC_PUT_NUMS, message.topic)
-            self._stats.add(Stat.TOPIC_PUT_SIZE, message.topic, result.size)
-        self._stats.add(Stat.SNDBCK_PUT_NUMS, f"{origin}@{header.group}")
+            self._core.stats.add(Stat.TOPIC_PUT_NUMS, message.topic)
+            self._core.stats.add(Stat.TOPIC_PUT_SIZE, message.topic, result.size)
+        self._core.stats.add(Stat.SNDBCK_PUT_NUMS, f"{origin}@{header.group}")
         if dead:
-            self._stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{header.group}")
+            self._core.stats.add(Stat.DLQ_PUT_NUMS, f"{origin}@{header.group}")
             log.info("group %s failed on a message of %s for good: now in %s", header.group, origin, message.topic)
 
         # WAIT=false is for the stored copy. The consumer commits its offset once it has this answer, so it waits.
@@ -145,11 +140,11 @@ class Retries(Part):
             code = ResponseCode.SYSTEM_ERROR if refused else ResponseCode.SUCCESS
             return request.reply(code, remark=status.name if refused else None)
 
-        return self._durability.once_safe(result, answer)
+        return self._core.durability.once_safe(result, answer)
 
     def _dead_letters(self, group: str) -> str:
         topic = names.dlq_topic(group)
-        self._topics.ensure(topic, DLQ_QUEUES)
+        self._core.topics.ensure(topic, DLQ_QUEUES)
         return topic
 
     @staticmethod

@@ -98,14 +98,6 @@ class Filters:
             config.config_dir / "consumerFilter.json", clock, config.filter_data_clean_time_span
         )
 
-    def load(self) -> None:
-        """Read the filters of earlier runs. Raises ProtocolError when neither file nor backup is legible."""
-        self.registered.load()
-
-    async def save(self) -> None:
-        """Write them, if they changed."""
-        await self.registered.save()
-
     def subscribe(self, group: str, subscriptions: Iterable[SubscriptionData]) -> None:
         """A heartbeat says what a group wants now; those filters are what its pulls get."""
         self.registered.register(group, subscriptions)

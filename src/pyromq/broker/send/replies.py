@@ -31,12 +31,8 @@ class Replies(Part):
     """Hands answers to those who asked."""
 
     def __init__(self, core: Core, sender: Sender) -> None:
-        self._config = core.config
+        self._core = core
         self._sender = sender
-        self._producers = core.producers
-        self._store = core.store
-        self._stats = core.stats
-        self._clock = core.clock
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -46,7 +42,7 @@ class Replies(Part):
 
     async def _serve(self, header_class: type[SendMessageHeader], request: Command, connection: Connection) -> Command:
         header = request.header(header_class)
-        message = self._sender.message(header, request, connection, self._clock())
+        message = self._sender.message(header, request, connection, self._core.clock())
         failure = await self._push(header, message, connection)
         answer = self._store_it(message)
         if failure is not None:
@@ -59,11 +55,11 @@ class Replies(Part):
         client_id = properties.get(Property.REPLY_TO_CLIENT)
         if not client_id:
             return f"{Property.REPLY_TO_CLIENT} is null, can not reply message: it must name the client that asked"
-        asker = self._producers.connection_of(client_id)
+        asker = self._core.producers.connection_of(client_id)
         if asker is None:
             return f"push reply message fail, channel of <{client_id}> not found: that client is not connected here"
         try:
-            message.property_map = properties | {Property.PUSH_REPLY_TIME: str(self._clock())}
+            message.property_map = properties | {Property.PUSH_REPLY_TIME: str(self._core.clock())}
             message.properties = encode_properties(message.property_map)
             answer = await asker.request(self._command(header, message, connection), PUSH_TIMEOUT)
         except (RemotingError, MessageError) as error:
@@ -73,7 +69,7 @@ class Replies(Part):
         return None
 
     def _command(self, header: SendMessageHeader, message: PutMessage, connection: Connection) -> Command:
-        store_host = self._store.store_host
+        store_host = self._core.store.store_host
         pushed = PushReplyMessageToClientHeader(
             producer_group=header.producer_group,
             topic=header.topic,
@@ -88,7 +84,7 @@ class Replies(Part):
             unit_mode=header.unit_mode,
             born_host=str(connection.peer),
             store_host=f"{store_host.ip}:{store_host.port}",
-            store_timestamp=self._clock(),
+            store_timestamp=self._core.clock(),
         )
         return Command.request(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, pushed, body=message.body)
 
@@ -98,14 +94,14 @@ class Replies(Part):
             queue_id=message.queue_id,
             queue_offset=0,
             transaction_id=(message.property_map or {}).get(Property.UNIQ_KEY),
-            msg_region=self._config.region_id,
-            trace_on=self._config.trace_on,
+            msg_region=self._core.config.region_id,
+            trace_on=self._core.config.trace_on,
         )
-        if self._config.store_reply_message_enable:
-            result = self._store.put(message)
+        if self._core.config.store_reply_message_enable:
+            result = self._core.store.put(message)
             if result.stored:
                 answer.msg_id, answer.queue_offset = result.message_id, result.queue_offset
-                self._stats.stored(message.topic, result)
+                self._core.stats.stored(message.topic, result)
             else:
                 log.warning("a reply was pushed but not stored: %s", result.reason)
         return answer

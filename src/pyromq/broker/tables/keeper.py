@@ -18,7 +18,7 @@ class TableKeeper(Part):
 
     def every(self) -> Iterable[Every]:
         yield Every(self._config.flush_consumer_offset_interval / 1000, self._tables.offsets.save)
-        yield Every(FILTER_INTERVAL, self._tables.filters.save)
+        yield Every(FILTER_INTERVAL, self._tables.filters.registered.save)
 
     def metrics(self) -> Iterable[Figure]:
         """How many entries, saves and refusals there are."""

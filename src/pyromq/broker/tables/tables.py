@@ -40,13 +40,14 @@ class Tables:
 
     def load(self) -> None:
         """Read the files. Raises ProtocolError when neither one nor its backup is legible."""
-        for table in (self.topics, self.groups, self.offsets, self.delays, self.batches, self.modes, self.filters):
+        for table in (self.topics, self.groups, self.offsets, self.delays, self.batches, self.modes):
             table.load()
+        self.filters.registered.load()
 
     async def save(self) -> None:
         """For the end of the broker. Whatever the disk refuses, the rest is saved."""
         saves = (self.topics.saved.close, self.groups.saved.close, self.modes.saved.close, self.offsets.save)
-        for save in (*saves, self.filters.save):
+        for save in (*saves, self.filters.registered.save):
             try:
                 await save()
             except OSError as error:

@@ -4,9 +4,8 @@ Files are preallocated, so their size is not the end of what they hold: queues e
 where no record follows. Files may vanish (retention), and the last ones grow while they are read.
 """
 
-import errno
-import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from pyromq import disk
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.protocol.records.record import SYS_FLAG_AT
@@ -40,23 +40,22 @@ class LogFile:
 
     def read(self, begin: int, length: int) -> bytes:
         """Bytes at an offset of the sequence, fewer behind its end. Raises FileNotFoundError once it is deleted."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(fd, min(length, self.size - (begin - self.start)), begin - self.start)
-        finally:
-            os.close(fd)
+        with self._opened() as fd:
+            return disk.read_at(fd, min(length, self.size - (begin - self.start)), begin - self.start)
 
     def next_data(self, begin: int) -> int:
         """The offset from which on there may be anything but zeros: holes of a preallocated file are passed over."""
-        fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        with self._opened() as fd:
+            first, _ = next(disk.extents(fd, begin - self.start, self.size), (self.size, self.size))
+            return self.start + first
+
+    @contextmanager
+    def _opened(self) -> Iterator[int]:
+        fd = disk.open_file(self.path)
         try:
-            return self.start + os.lseek(fd, begin - self.start, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:  # nothing but a hole up to the end
-                return self.start + self.size
-            return begin  # a file system without holes
+            yield fd
         finally:
-            os.close(fd)
+            disk.close(fd)
 
 
 def sequence(directory: Path) -> list[LogFile]:

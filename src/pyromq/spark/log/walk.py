@@ -28,8 +28,8 @@ _MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V
 def walk_file(file: LogFile, begin: int, end: int, *, is_last: bool, skip_corrupt: bool) -> Iterator[Window]:
     """The records that begin in [begin, end) of a file, some megabytes at a time.
 
-    In the last file, what is no record is the end of the log. Elsewhere it is damage: raises ReadError, or goes on at
-    the next record when told to skip.
+    In the last file, what is no record is the end of the log. Elsewhere it is damage: raises ReadError, or continues
+    at the next record when told to skip.
     """
     position = begin if begin == file.start else _first(file, begin, end)
     while position is not None and position < end:

@@ -1,4 +1,4 @@
-"""How long Spark's processes bear with servers: they ask again, with growing pauses, while that can help.
+"""How patient Spark's processes are with servers: they ask again, with growing pauses, while that can help.
 
 A broker that is started again must not end a query, whichever step of a batch it falls into.
 """

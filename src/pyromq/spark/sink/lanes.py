@@ -1,7 +1,7 @@
 """A sink as a writer of PyroMQ's brokers: a number for each run, a lane for each partition, a number for each message.
 
 The driver begins a run, a task opens its lane before it looks at what is stored; from then on nothing that began before
-can be stored any more, whatever becomes of broker or sender. Brokers of Apache do not know the request: they are left
+can be stored any more, whatever happens to broker or sender. Brokers of Apache do not know the request: they are left
 out here, and what is sent to them is found again only by looking.
 """
 

@@ -9,7 +9,6 @@ that nothing comes after the look (see `lanes`), so that each row is there exact
 
 import os
 import secrets
-import time
 from collections.abc import Callable, Sequence
 from datetime import UTC
 from typing import TypeVar
@@ -18,6 +17,7 @@ from zlib import crc32
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.clock import wall_clock
 from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
@@ -59,7 +59,7 @@ class Prepared(msgspec.Struct, frozen=True):
     run: Run = Run()
 
 
-def source(query: str, sink: str) -> str:
+def writer_name(query: str, sink: str) -> str:
     """Who sends, as messages say it."""
     return f"{query}/{sink}"
 
@@ -102,7 +102,9 @@ class TopicSink:
 
     def begin(self, query: str) -> Run | None:
         """Begin a run: whatever an earlier one still sends is refused from now on. Raises PyroMQError."""
-        return self.ask(lambda wire, target: begin_run(wire, target, source(query, self.name))) if self.once else None
+        if not self.once:
+            return None
+        return self.ask(lambda wire, target: begin_run(wire, target, writer_name(query, self.name)))
 
     def prepare(self, query: str) -> None:
         """Fetch the queues, their marks and their ends. Raises PyroMQError."""
@@ -114,7 +116,7 @@ class TopicSink:
             return Prepared(target)
         # Spark may ask more than once before it takes the sink to its tasks: a second run would shut out the first.
         known = self.run or (self.prepared.run if self.prepared is not None else Run())
-        run = continued(wire, target, source(query, self.name), known)
+        run = continued(wire, target, writer_name(query, self.name), known)
         if self.options.delivery is Delivery.EXACTLY_ONCE:
             check_all_know(target, run)
         marks = None if self.bounded else read_marks(wire, target, groups(wire, query, self.name), run)
@@ -135,7 +137,7 @@ class TopicSink:
         """No task of this query sends now: all that is there belongs to finished batches, this one included."""
         if self.bounded:
             if self.prepared is not None:
-                end_run(wire, target, source(query, self.name), self.prepared.run)
+                end_run(wire, target, writer_name(query, self.name), self.prepared.run)
             return
         names = groups(wire, query, self.name)
         move_marks(wire, target, names, peek_marks(wire, target, names), batch, max_offsets(wire, target))
@@ -151,7 +153,7 @@ class TopicTask:
         self._attempt = attempt
         self._rows = rows
         self._wire = Wire(sink.options)
-        self._source = source(attempt.query, sink.name)
+        self._source = writer_name(attempt.query, sink.name)
         self._prepared = prepared
         self._targets: dict[str, WritableTopic] = {}
         self._lanes = (
@@ -167,7 +169,7 @@ class TopicTask:
             recheck=self._stored_since if sink.once else None,
             lanes=self._lanes,
         )
-        self._ids = UniqueIdGenerator("127.0.0.1", os.getpid(), secrets.randbits(32), _now_ms, zone=UTC)
+        self._ids = UniqueIdGenerator("127.0.0.1", os.getpid(), secrets.randbits(32), wall_clock, zone=UTC)
         self._row = 0
         self._repeated = 0
 
@@ -262,7 +264,3 @@ class TopicTask:
     ) -> set[str]:
         group = groups(self._wire, self._attempt.query, self._sink.name)[0]
         return sequences_between(self._wire, target, starts, ends, source=self._source, group=group)
-
-
-def _now_ms() -> int:
-    return int(time.time() * 1000)

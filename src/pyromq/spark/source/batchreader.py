@@ -11,7 +11,7 @@ from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.offsets import Offset, losses, ranges
 from pyromq.spark.source.options import DataLoss, SourceOptions
 from pyromq.spark.source.partitions import QueuePartition, queue_partitions
-from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rangereader import read_ranges
 from pyromq.spark.task.rowshape import RowShape
 from pyromq.spark.task.worker import settle
 

@@ -1,7 +1,7 @@
 """What the driver asks of name servers and brokers: queues, their bounds, offsets by time and of groups.
 
 Names given and returned are the user's; the namespace is put before them here. A broker that does not answer is left
-out where the caller can go on without it, and logged once until it is back.
+out where the caller can do without it, and logged once until it is back.
 """
 
 import logging

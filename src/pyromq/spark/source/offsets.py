@@ -4,9 +4,9 @@
 
 `q` is the next offset to read of each queue. Spark logs only the ends of batches, so an end carries what its beginning
 was wherever that is not the end of the batch before: `init` in the first batch, whose beginning would otherwise be
-asked for again after a crash and may have moved; `skip` for queues that go on elsewhere because messages are gone, or
-that are new; `gone` how far queues reached that do not exist any more, for the record: their place stays, and the note
-until they are in sight again. `fresh` marks the answer to "where does a new query begin".
+asked for again after a crash and may have moved; `skip` for queues that continue elsewhere because messages are gone,
+or that are new; `gone` how far queues reached that do not exist any more, for the record: their place stays, and the
+note until they are in sight again. `fresh` marks the answer to "where does a new query begin".
 """
 
 from collections.abc import Mapping
@@ -129,9 +129,9 @@ class Standing:
     """Where a stream stands against what the brokers have."""
 
     begin: Positions
-    """Where each queue goes on."""
+    """Where each queue continues."""
     skip: Positions
-    """Those of them that go on elsewhere than where they ended."""
+    """Those of them that continue elsewhere than where they ended."""
     available: dict[MessageQueue, int]
     """Messages of each queue that can be read; queues without any are not in it."""
     gone: Positions = field(default_factory=dict)

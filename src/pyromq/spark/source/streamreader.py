@@ -19,7 +19,7 @@ from pyromq.spark.source.offsets import Offset, ranges
 from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.source.partitions import QueuePartition, queue_partitions
 from pyromq.spark.source.tracker import Tracker
-from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rangereader import read_ranges
 from pyromq.spark.task.rowshape import RowShape
 from pyromq.spark.task.worker import settle
 

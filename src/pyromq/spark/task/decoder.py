@@ -97,7 +97,7 @@ def decode(
     spec: RowSpec,
     owner: Longs | None = None,
 ) -> Rows:
-    """The rows of records at ascending `starts`. Raises ReadError for one that is damaged, unless told to go on.
+    """The rows of records at ascending `starts`. Raises ReadError for one that is damaged, unless told to continue.
 
     Raises InflationError when their bodies are too much for one go: decode fewer at a time.
 

@@ -25,7 +25,7 @@ from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, SinkTask, Written
-from pyromq.spark.sink.topic import TopicSink, source
+from pyromq.spark.sink.topic import TopicSink, writer_name
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
 from pyromq.spark.task.body import BODY, ERROR
 
@@ -110,7 +110,7 @@ class Diverter:
         self._sender: FrameSender | None = None
         self._stored: set[str] = set()
         self._starts: dict[MessageQueue, int] = {}
-        self._source = source(attempt.query, NAME)
+        self._source = writer_name(attempt.query, NAME)
         self._rows = 0
         self._bad = 0
 

@@ -74,7 +74,7 @@ def check_types(state: State, definition: Definition, schema: StructType, *, all
         changed.append(f"sink {name}: {', '.join(other)}")
         if last.place is not None and last.place == made[name].place and _holds_rows(name, target):
             stuck.append(f"{changed[-1]}. What is in {last.place} keeps its types: give this {kind} sink a new place")
-    # Said first: whoever follows one advice shall not meet the next.
+    # Said first: whoever follows one piece of advice should not run into the next.
     if stuck:
         raise TypeChangeError(
             f"{'; '.join(stuck)}, then run with --allow-type-change; or cast in a transform to the type that it was"

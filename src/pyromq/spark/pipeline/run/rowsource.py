@@ -31,7 +31,7 @@ from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.source.partitions import QueuePartition
 from pyromq.spark.source.streamreader import StreamReader
 from pyromq.spark.task.body import BODY, ERROR
-from pyromq.spark.task.ranges import read_ranges
+from pyromq.spark.task.rangereader import read_ranges
 from pyromq.spark.task.rowshape import RowShape
 
 NAME = "pyromq-pipeline-source"

@@ -1,7 +1,7 @@
 """Run a pipeline: one Spark query, watched, started again after what passes by itself, ended after the batch under way.
 
 What is read, parsed, diverted, written and committed happens in Spark's processes (rowsource, rowsink); here is the
-driver. Sinks commit idempotently, so whatever ends this process, the next run goes on with nothing lost or twice.
+driver. Sinks commit idempotently, so whatever ends this process, the next run resumes with nothing lost or twice.
 """
 
 import json
@@ -64,7 +64,7 @@ class PipelineRun:
     >>> run = PipelineRun(definition, on_progress=print)
     >>> totals = run.run(once=True)
 
-    `stop()`, from any thread or signal handler, ends it after the batch under way, at latest after `grace` seconds.
+    `stop()`, from any thread or signal handler, ends it after the batch under way, after `grace` seconds at the latest.
     """
 
     def __init__(

@@ -135,7 +135,7 @@ class State:
             return None
 
     def ask_to_stop(self) -> None:
-        """No batch begins from now on; the one under way goes on."""
+        """No batch begins from now on; the one under way is finished."""
         make_folder(self.folder)
         self._stop.touch()
 

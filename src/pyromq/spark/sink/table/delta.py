@@ -4,7 +4,6 @@ The log itself remembers the last batch of each query, so a repeated batch is se
 """
 
 import json
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Schema, Transaction
 from deltalake.exceptions import DeltaError
 from deltalake.transaction import AddAction, create_table_with_add_actions
 
+from pyromq.clock import wall_clock
 from pyromq.spark.errors import SinkError
 from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.sink.table.datafile import DataFile
@@ -71,7 +71,7 @@ def _action(file: DataFile) -> AddAction:
         path=file.final,
         size=file.size,
         partition_values=file.partition,
-        modification_time=int(time.time() * 1000),
+        modification_time=wall_clock(),
         data_change=True,
         stats=json.dumps({"numRecords": file.rows}),
     )

@@ -7,16 +7,18 @@ meaning. Secrets may also come from the environment or a file of the driver, sin
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pyromq.protocol.namespace import wrap
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import AddressError
-from pyromq.remoting.tls import ClientTls
 from pyromq.settings.declaration import Settings, nearest, options, settings
 from pyromq.settings.errors import ConfigError
 from pyromq.settings.option import Addresses, Option, Secret, option
 from pyromq.spark.errors import OptionError
+
+if TYPE_CHECKING:
+    from pyromq.remoting.tls import ClientTls
 
 MAX_SECRET_FILE = 64 * 1024
 
@@ -58,10 +60,12 @@ class ConnectionOptions(Settings):
         """A topic or group as the servers know it."""
         return wrap(self.namespace or "", name)
 
-    def client_tls(self) -> ClientTls | None:
+    def client_tls(self) -> "ClientTls | None":
         """How connections are encrypted, None when they are not. Raises TlsError."""
         if not self.tls:
             return None
+        from pyromq.remoting.tls import ClientTls  # noqa: PLC0415 - slow to load, and most connections are plain
+
         return ClientTls(
             ca=self.tls_ca, certificate=self.tls_cert, key=self.tls_key, check_hostname=self.tls_check_hostname
         )

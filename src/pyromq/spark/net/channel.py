@@ -2,15 +2,18 @@
 
 import contextlib
 import socket
-import ssl
 from collections import deque
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from pyromq.protocol.command import Command, encode
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import MAX_FRAME, FrameReader
 from pyromq.remoting.address import Address
 from pyromq.remoting.errors import CallTimeout, ConnectError, ConnectionLost
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 CONNECT_TIMEOUT = 3.0
 RECEIVE = 1 << 20
@@ -20,7 +23,7 @@ RECEIVE = 1 << 20
 class Channel:
     """One connection. Any error leaves it closed: what was under way is unknown then."""
 
-    def __init__(self, address: str, tls: ssl.SSLContext | None, clock: Callable[[], float]) -> None:
+    def __init__(self, address: str, tls: "SSLContext | None", clock: Callable[[], float]) -> None:
         self.address = address
         self.pending: dict[int, int] = {}
         """Opaque to request code of what has no answer yet."""

@@ -4,8 +4,6 @@ import json
 import uuid
 from collections.abc import Mapping
 
-from pyarrow import fs  # type: ignore[import-untyped]  # has no annotations
-
 from pyromq.spark.errors import OptionError, SinkError
 from pyromq.spark.options import read_options
 from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter
@@ -29,6 +27,8 @@ def query_id(checkpoint: str | None) -> str:
     """The id that a query keeps as long as its checkpoint. Raises SinkError when it cannot be found out."""
     if not checkpoint:
         raise SinkError("delivery other than at-least-once needs the option checkpointLocation on the query itself")
+    from pyarrow import fs  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to load, and not always needed
+
     try:
         system, path = fs.FileSystem.from_uri(checkpoint) if ":" in checkpoint else (fs.LocalFileSystem(), checkpoint)
         with system.open_input_stream(f"{path.rstrip('/')}/metadata") as file:

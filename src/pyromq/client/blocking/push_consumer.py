@@ -1,7 +1,6 @@
 """The push consumer for threads. Every method is that of the asyncio one, with a wait around it."""
 
-from collections.abc import Callable
-from typing import TypeVar, Unpack, overload
+from typing import Unpack
 
 from pyromq.client.blocking.client import on_loop
 from pyromq.client.blocking.consumer import BlockingConsumer
@@ -9,12 +8,10 @@ from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, QueueListener
 from pyromq.client.consumer.options import PushOptions
 from pyromq.client.consumer.push.consumer import PushConsumer as AsyncPushConsumer
-from pyromq.client.consumer.push.listener import ListenerFunction
-
-F = TypeVar("F", bound=ListenerFunction)
+from pyromq.client.consumer.push.listener import Listener, Listens
 
 
-class PushConsumer(BlockingConsumer[AsyncPushConsumer]):
+class PushConsumer(BlockingConsumer[AsyncPushConsumer], Listens):
     """Receives messages of its group's subscriptions and hands them to a listener, on threads of its own.
 
         consumer = PushConsumer("billing", namesrv="127.0.0.1:9876")
@@ -58,21 +55,8 @@ class PushConsumer(BlockingConsumer[AsyncPushConsumer]):
         """Append functions before `start`; they run on the background loop and must not block."""
         return self._client.queue_listeners
 
-    @overload
-    def listen(self, function: F, *, orderly: bool = ..., batch: bool = ...) -> F: ...
-
-    @overload
-    def listen(self, *, orderly: bool = ..., batch: bool = ...) -> Callable[[F], F]: ...
-
-    def listen(self, function: F | None = None, *, orderly: bool = False, batch: bool = False) -> F | Callable[[F], F]:
-        """Set the listener; also a decorator, with or without arguments.
-
-        It gets a message, or with `batch` a list of up to `consume_batch_size`, and if it takes a second parameter the
-        context. `orderly` keeps the order of each queue: one call at a time, and a failed message holds up those
-        behind it. Returning None or True means consumed; False, or raising, means later.
-        """
-        decorate: Callable[[F], F] = self._client.listen(orderly=orderly, batch=batch)
-        return decorate if function is None else decorate(function)
+    def _take_listener(self, listener: Listener) -> None:
+        self._client._take_listener(listener)
 
     subscribe = on_loop(AsyncPushConsumer.subscribe)
     unsubscribe = on_loop(AsyncPushConsumer.unsubscribe)

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.instance import ClientInstance
-from pyromq.configfile import DamagedFileError, backup_of, read_config, write_config
+from pyromq.configfile import DamagedFileError, read_config, write_config
 from pyromq.protocol import requests
 from pyromq.protocol.bodies.offsets import ResetOffsetBody
 from pyromq.protocol.errors import ProtocolError
@@ -30,7 +30,6 @@ NOT_READABLE = -2
 class Read(Enum):
     """Where to look for an offset."""
 
-    MEMORY = "memory"
     STORE = "store"
     MEMORY_THEN_STORE = "memory then store"
 
@@ -67,7 +66,7 @@ class OffsetStore(Protocol):
 
 
 class OffsetTable:
-    """The part in memory."""
+    """The part in memory, and reading past it."""
 
     def __init__(self) -> None:
         self._offsets: dict[MessageQueue, int] = {}
@@ -94,6 +93,22 @@ class OffsetTable:
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 
+    async def read(self, queue: MessageQueue, where: Read = Read.MEMORY_THEN_STORE) -> int:
+        if where is not Read.STORE and (known := self.known(queue)) is not None:
+            return known
+        try:
+            offset = await self._stored(queue)
+        except (ClientError, RemotingError, ProtocolError) as error:
+            log.warning("offset of %s not read: %s", queue, error)
+            return NOT_READABLE
+        if offset is None:
+            return NONE_STORED
+        self.update(queue, offset)
+        return offset
+
+    async def _stored(self, queue: MessageQueue) -> int | None:  # noqa: ARG002 - for those who have a store
+        return None
+
 
 class RemoteOffsets(OffsetTable):
     """On the broker that has the queue."""
@@ -105,21 +120,6 @@ class RemoteOffsets(OffsetTable):
 
     async def load(self) -> None:
         """Nothing: offsets are asked for queue by queue."""
-
-    async def read(self, queue: MessageQueue, where: Read = Read.MEMORY_THEN_STORE) -> int:
-        if where is not Read.STORE and (known := self.known(queue)) is not None:
-            return known
-        if where is Read.MEMORY:
-            return NONE_STORED
-        try:
-            offset = await self._query(queue)
-        except (ClientError, RemotingError, ProtocolError) as error:
-            log.warning("offset of %s not read: %s", queue, error)
-            return NOT_READABLE
-        if offset is None:
-            return NONE_STORED
-        self.update(queue, offset)
-        return offset
 
     async def persist_all(self, owned: Collection[MessageQueue]) -> None:
         if not owned:
@@ -138,7 +138,7 @@ class RemoteOffsets(OffsetTable):
         except (ClientError, RemotingError) as error:
             log.warning("offset %d of %s not written: %s", offset, queue, error)
 
-    async def _query(self, queue: MessageQueue) -> int | None:
+    async def _stored(self, queue: MessageQueue) -> int | None:
         broker, address = await self._address(queue)
         request = requests.consumer_offset(self._group, queue.topic, queue.queue_id, broker=broker)
         try:
@@ -180,27 +180,15 @@ class LocalOffsets(OffsetTable):
     def __init__(self, folder: Path, run: RunInThread) -> None:
         super().__init__()
         self.path = folder / "offsets.json"
-        self.backup = backup_of(self.path)
         self._run = run
         self._writing = asyncio.Lock()
 
     async def load(self) -> None:
         await self._run(self._load)
 
-    async def read(self, queue: MessageQueue, where: Read = Read.MEMORY_THEN_STORE) -> int:
-        if where is not Read.STORE and (known := self.known(queue)) is not None:
-            return known
-        if where is Read.MEMORY:
-            return NONE_STORED
+    async def _stored(self, queue: MessageQueue) -> int | None:
         found: list[int | None] = []
-        try:
-            await self._run(lambda: found.append(self._read_file().get(queue)))
-        except ClientError as error:
-            log.warning("offset of %s not read: %s", queue, error)
-            return NOT_READABLE
-        if found[0] is None:
-            return NONE_STORED
-        self.update(queue, found[0])
+        await self._run(lambda: found.append(self._read_file().get(queue)))
         return found[0]
 
     async def persist_all(self, owned: Collection[MessageQueue]) -> None:

@@ -99,9 +99,6 @@ class ConsumerStats:
             consume_failed_msgs=stats.failed_hour.count,
         )
 
-    def forget(self, topic: str) -> None:
-        self._topics.pop(topic, None)
-
     def _of(self, topic: str) -> _TopicStats:
         stats = self._topics.get(topic)
         if stats is None:

@@ -11,6 +11,7 @@ from pyromq.client.consumer.rebalance.startoffset import StartOffsets, consume_t
 from pyromq.client.errors import ClientError
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.queries import Queries
+from pyromq.configfile import backup_of
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.codes import RequestCode
 from tests.unit.client.consumer.fakes import ConsumeCluster, queue
@@ -58,7 +59,6 @@ async def test_remote_offsets() -> None:  # C-03
     cluster = ConsumeCluster(2)
     instance = await instance_of(cluster)
     store = RemoteOffsets(instance, "CG")
-    assert await store.read(queue(), Read.MEMORY) == NONE_STORED
     assert await store.read(queue()) == NONE_STORED
     store.update(queue(0), 7)
     store.update(queue(1), 8)
@@ -107,7 +107,7 @@ async def test_local_offsets_survive_a_power_cut(tmp_path_factory: pytest.TempPa
         for offset in (7, 8):
             store.update(queue(), offset)
             await store.persist(queue())
-        for path in (store.path, store.backup):
+        for path in (store.path, backup_of(store.path)):
             assert syncs.survives(path)
             assert path.stat().st_ino in syncs.files
 
@@ -125,12 +125,12 @@ async def test_damaged_local_offsets(tmp_path_factory: pytest.TempPathFactory) -
         again = LocalOffsets(folder, run)
         await again.load()
         assert again.table() == {queue(): 7}
-    store.backup.write_bytes(b"{broken")
+    backup_of(store.path).write_bytes(b"{broken")
     with pytest.raises(ClientError, match="no other copy"):
         await LocalOffsets(folder, run).load()
     assert await LocalOffsets(folder, run).read(queue()) == NOT_READABLE
     # An empty file is no new one: beginning anew would skip or repeat everything without a word.
-    store.backup.unlink()
+    backup_of(store.path).unlink()
     store.path.write_bytes(b"")
     with pytest.raises(ClientError, match="is empty"):
         await LocalOffsets(folder, run).load()

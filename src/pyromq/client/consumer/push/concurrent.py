@@ -114,7 +114,6 @@ class ConcurrentConsumption(Consumption):
 
     async def close(self, grace: float) -> None:
         """Let what runs finish, within the grace, and its failed messages be sent back."""
-        self.stop()
         started = self._clock.monotonic()
         await self._workers.close(grace)
         await self.settled(max(0.0, grace - (self._clock.monotonic() - started)))

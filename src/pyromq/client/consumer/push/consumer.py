@@ -3,15 +3,14 @@
 It pulls all the time and hands messages to a listener. Here is what users call; `member.py` does the work.
 """
 
-from collections.abc import Callable
-from typing import TypeVar, Unpack, overload
+from typing import Unpack
 
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.base import Consumer
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, QueueListener
 from pyromq.client.consumer.options import PushOptions
-from pyromq.client.consumer.push.listener import Listener, ListenerFunction
+from pyromq.client.consumer.push.listener import Listener, Listens
 from pyromq.client.consumer.push.member import PushMember
 from pyromq.client.consumer.subscription import FilterClass, class_subscription, tag_subscription
 from pyromq.client.errors import ClientError
@@ -23,10 +22,8 @@ from pyromq.client.trace.dispatcher import TraceDispatcher
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import retry_topic
 
-F = TypeVar("F", bound=ListenerFunction)
 
-
-class PushConsumer(Consumer[PushConfig]):
+class PushConsumer(Consumer[PushConfig], Listens):
     """Receives messages of its group's subscriptions and hands them to a listener.
 
         consumer = PushConsumer("billing", namesrv="127.0.0.1:9876")
@@ -71,28 +68,6 @@ class PushConsumer(Consumer[PushConfig]):
     def queue_listeners(self) -> list[QueueListener]:
         """Told when the queues of a topic are shared out anew; append before `start`. They must not block."""
         return self._hooks.queues
-
-    @overload
-    def listen(self, function: F, *, orderly: bool = ..., batch: bool = ...) -> F: ...
-
-    @overload
-    def listen(self, *, orderly: bool = ..., batch: bool = ...) -> Callable[[F], F]: ...
-
-    def listen(self, function: F | None = None, *, orderly: bool = False, batch: bool = False) -> F | Callable[[F], F]:
-        """Set the listener; also a decorator, with or without arguments.
-
-        It gets a message, or with `batch` a list of up to `consume_batch_size`, and if it takes a second parameter the
-        context. `orderly` keeps the order of each queue: one call at a time, and a failed message holds up those
-        behind it. Returning None or True means consumed; False, or raising, means later.
-        """
-
-        def register(function: F) -> F:
-            if self.state is not ServiceState.CREATE_JUST:
-                raise ClientError(f"the listener of consumer {self.group!r} must be set before it is started")
-            self._listener = Listener.of(function, orderly=orderly, batch=batch)
-            return function
-
-        return register if function is None else register(function)
 
     def subscribe(
         self,
@@ -176,6 +151,11 @@ class PushConsumer(Consumer[PushConfig]):
             raise ClientError(f"consumer {self.group!r} has no listener; set one with consumer.listen(function)")
         if self.config.clustering:
             self._subscriptions.add(tag_subscription(retry_topic(self._wire_group), None, self._now_ms()))
+
+    def _take_listener(self, listener: Listener) -> None:
+        if self.state is not ServiceState.CREATE_JUST:
+            raise ClientError(f"the listener of consumer {self.group!r} must be set before it is started")
+        self._listener = listener
 
     def _join(self, instance: ClientInstance) -> PushMember:
         assert self._listener is not None  # noqa: S101 - checked before

@@ -1,10 +1,11 @@
 """Listeners: the user's functions that consume messages, what they may return, and the context they get."""
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, overload
 
 from pyromq.client.errors import ClientError
 from pyromq.client.trace import context as tracecontext
@@ -15,6 +16,8 @@ ListenerFunction = Callable[..., Any]
 
 Returning None or True means consumed; False, or raising, means later. A `ConsumeOutcome` says it in words.
 """
+
+F = TypeVar("F", bound=ListenerFunction)
 
 
 class ConsumeOutcome(Enum):
@@ -100,6 +103,34 @@ class Listener:
             return traced()
         with tracecontext.continued(messages):
             return self.function(*arguments)
+
+
+class Listens(ABC):
+    """Both faces of a push consumer."""
+
+    @abstractmethod
+    def _take_listener(self, listener: Listener) -> None:
+        """Raises ClientError when it is too late for one."""
+
+    @overload
+    def listen(self, function: F, *, orderly: bool = ..., batch: bool = ...) -> F: ...
+
+    @overload
+    def listen(self, *, orderly: bool = ..., batch: bool = ...) -> Callable[[F], F]: ...
+
+    def listen(self, function: F | None = None, *, orderly: bool = False, batch: bool = False) -> F | Callable[[F], F]:
+        """Set the listener; also a decorator, with or without arguments.
+
+        It gets a message, or with `batch` a list of up to `consume_batch_size`, and if it takes a second parameter the
+        context. `orderly` keeps the order of each queue: one call at a time, and a failed message holds up those
+        behind it. Returning None or True means consumed; False, or raising, means later.
+        """
+
+        def register(function: F) -> F:
+            self._take_listener(Listener.of(function, orderly=orderly, batch=batch))
+            return function
+
+        return register if function is None else register(function)
 
 
 def _takes_two(function: ListenerFunction) -> bool:

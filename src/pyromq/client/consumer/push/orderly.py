@@ -88,7 +88,6 @@ class OrderlyConsumption(Consumption):
 
     async def close(self, grace: float) -> None:
         """Let the batches that run finish within the grace."""
-        self.stop()
         started = self._clock.monotonic()
         await self._workers.close(grace)
         # The results of those calls are dealt with by the lanes.

@@ -12,9 +12,9 @@ import pytest
 from pyromq.broker.broker import Broker
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consume.pull import Puller
-from pyromq.broker.replication.link import MasterLog
 from pyromq.broker.replication.master import Master
 from pyromq.broker.replication.port import BLOCKS_PER_TURN, WRITE_BUFFER
+from pyromq.broker.replication.verdict import MasterLog
 from pyromq.broker.replication.wire import BLOCK_HEAD
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.server import NameServer

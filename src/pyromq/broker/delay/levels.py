@@ -8,6 +8,7 @@ after a crash (see `tail`); only what is not in the log any more, after a power 
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 
 from pyromq.broker.core import Core
 from pyromq.broker.delay.detour import delivery_of, read_record, real_place
@@ -31,18 +32,16 @@ BATCH = 32
 RETRY_MS = 100
 
 
+@dataclass(slots=True)
 class _Level:
     """One level: its delay, when its head is due (None: its queue is empty), and how to read times before a step."""
 
-    __slots__ = ("delay", "due", "number", "step", "step_end")
-
-    def __init__(self, number: int, delay: int | None) -> None:
-        self.number = number
-        self.delay = delay
-        self.due: int | None = None
-        self.step = 0
-        """By how much the clock was set back since the messages below the offset `step_end` were stored."""
-        self.step_end = 0
+    number: int
+    delay: int | None
+    due: int | None = None
+    step: int = 0
+    """By how much the clock was set back since the messages below the offset `step_end` were stored."""
+    step_end: int = 0
 
 
 class DelayLevels(Part):

@@ -150,20 +150,17 @@ class TimerDelivery(Part):
         When it returns, no save is under way.
         """
         async with self._saving:
-            await self._save()
-
-    async def _save(self) -> None:
-        files, now = self._files, self._clock()
-        idle = not files.wheel.changed and self.queue.offset == files.checkpoint.queue_offset
-        if idle and now - self._saved_at < IDLE_SAVE_MS:
-            return
-        self._saved_at = now
-        end, table = self._store.max_physical_offset, self.counts.table() if self.counts.changed else None
-        work = files.prepare_save(self._safe_time(), self.queue.offset, now)
-        if await self._core.durability.reached(end):
-            await asyncio.to_thread(work)
-            if table is not None:
-                await asyncio.to_thread(self.counts.persist, table)
+            files, now = self._files, self._clock()
+            idle = not files.wheel.changed and self.queue.offset == files.checkpoint.queue_offset
+            if idle and now - self._saved_at < IDLE_SAVE_MS:
+                return
+            self._saved_at = now
+            end, table = self._store.max_physical_offset, self.counts.table() if self.counts.changed else None
+            work = files.prepare_save(self._safe_time(), self.queue.offset, now)
+            if await self._core.durability.reached(end):
+                await asyncio.to_thread(work)
+                if table is not None:
+                    await asyncio.to_thread(self.counts.persist, table)
 
     def _safe_time(self) -> int:
         held = self._onward.held_since()

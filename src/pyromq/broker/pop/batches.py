@@ -15,7 +15,6 @@ from pyromq.configfile import read_config
 from pyromq.protocol.bodies.pop import ConsumerOrderTable, OrderInfo
 
 IDLE_MS = 24 * 3_600_000
-MAX_KEYS = 1_000_000
 
 
 class AckOutcome(Enum):
@@ -169,11 +168,6 @@ class OrderedBatches:
     def forget_group(self, group: str) -> None:
         """Drop everything of a group."""
         self._forget(lambda _topic, name: name == group)
-
-    @property
-    def full(self) -> bool:
-        """Whether there are batches of so many topics and groups that no more should be begun."""
-        return len(self._table) >= MAX_KEYS
 
     def _get(self, topic: str, group: str, queue_id: int) -> OrderInfo | None:
         return self._table.get(f"{topic}@{group}", {}).get(queue_id)

@@ -9,6 +9,7 @@ With `enablePopBufferMerge` a checkpoint is not stored at once; most are acknowl
 import heapq
 import itertools
 from collections import deque
+from dataclasses import dataclass
 
 from pyromq.broker.core import Core
 from pyromq.broker.pace import Paced
@@ -24,20 +25,18 @@ LOOK_AGAIN = 0.02
 """Seconds between looks at how far the disk has got."""
 
 
+@dataclass(slots=True, eq=False)
 class _Pending:
     """A checkpoint and the offset that the group has reached with it; without one, only messages that were passed."""
 
-    __slots__ = ("bits", "checkpoint", "end", "key", "next_offset", "revive_queue")
-
-    def __init__(self, key: QueueKey, next_offset: int, checkpoint: PopCheckpoint | None, revive_queue: int) -> None:
-        self.key = key
-        self.next_offset = next_offset
-        self.checkpoint = checkpoint
-        self.revive_queue = revive_queue
-        self.bits = 0
-        """Messages acknowledged here."""
-        self.end = -1
-        """Where its record ends in the log, once it was written."""
+    key: QueueKey
+    next_offset: int
+    checkpoint: PopCheckpoint | None
+    revive_queue: int
+    bits: int = 0
+    """Messages acknowledged here."""
+    end: int = -1
+    """Where its record ends in the log, once it was written."""
 
     def certain(self, flushed: int) -> bool:
         if self.checkpoint is None:
@@ -58,7 +57,7 @@ class PopBuffer:
         self._offsets = core.offsets
         self._clock = core.clock
         self._log = log
-        self._pace = Paced(self.step)
+        self.pace = Paced(self.step)
         self._queues: dict[QueueKey, deque[_Pending]] = {}
         self._by_key: dict[PopCheckpointKey, _Pending] = {}
         self._to_store: list[tuple[int, int, _Pending]] = []
@@ -67,14 +66,6 @@ class PopBuffer:
 
     def __len__(self) -> int:
         return len(self._by_key)
-
-    def start(self) -> None:
-        """Do by itself what is due."""
-        self._pace.start()
-
-    def stop(self) -> None:
-        """Do nothing more by itself."""
-        self._pace.stop()
 
     def next_offset(self, key: QueueKey) -> int | None:
         """Behind the newest checkpoint of a queue; None when none is pending."""
@@ -98,7 +89,7 @@ class PopBuffer:
             self._keep(pending)
         else:
             self._keep_later(pending, stays)
-        self._pace.wake()
+        self.pace.wake()
         return True
 
     def skip(self, key: QueueKey, next_offset: int) -> None:

@@ -9,6 +9,7 @@ import heapq
 import itertools
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from pyromq.broker.pace import Paced
 from pyromq.broker.tables.shares import left
@@ -24,27 +25,18 @@ WaitKey = tuple[str, str, int]
 """Topic, group, queue asked for."""
 
 
+@dataclass(slots=True, eq=False)
 class HeldPop:
     """One waiting request.
 
     `due` is when it runs again in any case; `matches` decides on arrivals in the topic itself, all retries are welcome.
     """
 
-    __slots__ = ("due", "key", "matches", "party", "resume")
-
-    def __init__(
-        self,
-        key: WaitKey,
-        due: int,
-        matches: Callable[[int, Mapping[str, str]], bool],
-        resume: Callable[[], None],
-        party: str = "",
-    ) -> None:
-        self.key = key
-        self.due = due
-        self.matches = matches
-        self.resume = resume
-        self.party = party
+    key: WaitKey
+    due: int
+    matches: Callable[[int, Mapping[str, str]], bool]
+    resume: Callable[[], None]
+    party: str = ""
 
 
 class PopPark:
@@ -67,20 +59,16 @@ class PopPark:
         self._next_step: int | None = None
         self.refused = 0
         """How often a bound was met."""
-        self._pace = Paced(self.step)
+        self.pace = Paced(self.step)
         self.stopped = False
         """Whether nothing is to be held any more."""
 
     def __len__(self) -> int:
         return self._count
 
-    def start(self) -> None:
-        """Resume what is due, from now on."""
-        self._pace.start()
-
     def stop(self) -> None:
         """Run every request again; nothing is held any more."""
-        self._pace.stop()
+        self.pace.stop()
         self.stopped = True
         for key, waiting in list(self._waiting.items()):
             for ticket in list(waiting):
@@ -118,7 +106,7 @@ class PopPark:
         self._count += 1
         self._parties[pop.party] += 1
         if self._next_step is None or pop.due < self._next_step:
-            self._pace.wake()
+            self.pace.wake()
 
     def heard(self, message: Arrival) -> None:
         """The store has a new message for its readers."""
@@ -132,7 +120,7 @@ class PopPark:
             if retry or forced or self._wanted(key, message.tags_code, message.properties):
                 self._woken[key] = None
         if self._woken:
-            self._pace.wake()
+            self.pace.wake()
 
     def notify(self, topic: str, group: str, queue_id: int) -> None:
         """There is something for a group in a queue, whatever it is."""
@@ -140,7 +128,7 @@ class PopPark:
             if key in self._waiting:
                 self._woken[key] = None
         if self._woken:
-            self._pace.wake()
+            self.pace.wake()
 
     def step(self) -> float | None:
         """Resume what was woken or is due; see `pace.Step`."""

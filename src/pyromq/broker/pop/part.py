@@ -50,7 +50,7 @@ class PopPart(Part):
             [ReviveQueue(number, core, self.log, comeback, timer) for number in range(self.log.queues)]
         )
         onward.keep(self.log.topic, self)
-        onward.when_woken(self.revive.wake)
+        onward.when_woken(self.revive.pace.wake)
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here."""
@@ -58,7 +58,7 @@ class PopPart(Part):
 
     def follows(self) -> Mapping[str, Told]:
         """What was popped and not acknowledged."""
-        return {self.log.topic: lambda _message: self.revive.wake()}
+        return {self.log.topic: lambda _message: self.revive.pace.wake()}
 
     def parks(self) -> Iterable[Park]:
         """Pops that found nothing, and those who only ask whether there is anything."""
@@ -89,10 +89,10 @@ class PopPart(Part):
         """Begin with what happens by itself; on a master from where the log says."""
         core = self._core
         for worker in (self.park, self.questions, self.buffer):
-            worker.start()
+            worker.pace.start()
         if not core.is_slave:
             self.resume_positions()
-            self.revive.start()
+            self.revive.pace.start()
 
     def resume_positions(self) -> None:
         """Take up from the log how far groups have popped, and note there what is changed by hand."""
@@ -104,8 +104,10 @@ class PopPart(Part):
 
     async def stop(self) -> None:
         """Answer those who wait, and leave nothing in memory that a restart would miss."""
-        for worker in (self.revive, self.buffer, self.park, self.questions):
-            worker.stop()
+        self.revive.pace.stop()
+        self.buffer.pace.stop()
+        self.park.stop()
+        self.questions.stop()
         self.buffer.store_all()
         try:
             self._core.store.flush()
@@ -123,11 +125,11 @@ class PopPart(Part):
     def lead(self) -> None:
         """Bring back what was not acknowledged, from now on."""
         self.revive.reload()
-        self.revive.start()
+        self.revive.pace.start()
 
     def stand_back(self) -> None:
         """Leave that to the master."""
-        self.revive.stop()
+        self.revive.pace.stop()
         self.revive.reload()
 
     def take(self, message: PutMessage) -> PutResult:

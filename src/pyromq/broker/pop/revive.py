@@ -8,6 +8,8 @@ what was brought back is on disk; so a crash may bring messages back twice, but 
 import logging
 from collections import deque
 
+import msgspec
+
 from pyromq.broker.core import Core
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.pace import Paced
@@ -198,17 +200,15 @@ class ReviveQueue:
         if attempts >= len(AGAIN_AFTER_S) and self._config.skip_when_ck_re_put_reach_max_times:
             return 0
         longer = AGAIN_AFTER_S[min(attempts, len(AGAIN_AFTER_S) - 1)] * 1000
-        again = PopCheckpoint(
-            broker_name=checkpoint.broker_name,
-            group=checkpoint.group,
+        again = msgspec.structs.replace(
+            checkpoint,
+            bits=0,
             distances=[0],
             invisible_time=checkpoint.invisible_time + longer,
             count=1,
-            pop_time=checkpoint.pop_time,
-            queue_id=checkpoint.queue_id,
+            revive_offset=0,
             attempts=str(attempts + 1),
             start_offset=offset,
-            topic=checkpoint.topic,
         )
         written = self._log.note(again, self._queue_id)
         if not written.stored:
@@ -233,19 +233,7 @@ class Revive:
     def __init__(self, queues: list[ReviveQueue]) -> None:
         self._queues = queues
         self._turn = 0
-        self._pace = Paced(self.step, longest_nap=LONGEST_NAP)
-
-    def start(self) -> None:
-        """Bring back what is due, from now on."""
-        self._pace.start()
-
-    def stop(self) -> None:
-        """Bring back nothing more."""
-        self._pace.stop()
-
-    def wake(self) -> None:
-        """There may be something to do."""
-        self._pace.wake()
+        self.pace = Paced(self.step, longest_nap=LONGEST_NAP)
 
     @property
     def waiting(self) -> int:
@@ -266,7 +254,7 @@ class Revive:
         """Take in an entry that a slave which acts for its master cannot store."""
         if 0 <= queue_id < len(self._queues):
             self._queues[queue_id].note(tag, body)
-        self._pace.wake()
+        self.pace.wake()
 
     def step(self) -> float | None:
         """One step of the first queue that has work, beginning behind the last one that had; see `pace.Step`."""

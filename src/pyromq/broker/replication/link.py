@@ -9,12 +9,13 @@ the right length proves nothing.
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, cast
+from typing import NamedTuple, cast
 
 from pyromq.broker.cluster.registration import Registration
 from pyromq.broker.core import Core
 from pyromq.broker.replication.records import RecordStream, Suspect
 from pyromq.broker.replication.unsavedtopics import UnsavedTopics
+from pyromq.broker.replication.verdict import Astray, MasterLog, MasterVerdict, NoVerdict
 from pyromq.broker.replication.wire import REPORT, Blocks
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.replication import HAClientInfo, HARuntimeInfo
@@ -28,34 +29,6 @@ PAUSE = 1.0
 CONNECT_TIMEOUT = 5.0
 FLUSH_TIMEOUT = 30.0
 LOOK_AGAIN = 0.02
-
-
-class MasterLog(NamedTuple):
-    """Where the master's log begins and ends."""
-
-    begin: int
-    end: int
-
-
-class Astray(PyroMQError):  # noqa: N818 - the name says what happened
-    """This log is not the beginning of the master's."""
-
-    def __init__(self, reason: str) -> None:
-        super().__init__(
-            f"{reason}: the master lost messages, or is not the one this slave belongs to. Nothing is changed; if the "
-            "master is right, delete this slave's store"
-        )
-
-
-class NoVerdict(PyroMQError):  # noqa: N818 - the name says what happened
-    """Whether this log is the beginning of the master's cannot be found out now."""
-
-
-class Verdict(Protocol):
-    """What the master is asked; both raise NoVerdict, `compare` also Astray. It returns a ticket, if there are such."""
-
-    async def log(self) -> MasterLog: ...
-    async def compare(self, master: MasterLog, first_report: int) -> int | None: ...
 
 
 class Greeting(NamedTuple):
@@ -180,7 +153,7 @@ class MasterLink:
     served by a master made of this store.
     """
 
-    def __init__(self, core: Core, registration: Registration, verdict: Verdict, unsaved: UnsavedTopics) -> None:
+    def __init__(self, core: Core, registration: Registration, verdict: MasterVerdict, unsaved: UnsavedTopics) -> None:
         self._core = core
         self._config = core.config
         self._store = core.store

@@ -5,10 +5,10 @@ byte for byte. Whatever cannot be found out is no verdict, and without a verdict
 """
 
 import asyncio
+from typing import NamedTuple
 
 from pyromq.broker.core import Core
 from pyromq.broker.replication import proof
-from pyromq.broker.replication.link import Astray, MasterLog, NoVerdict
 from pyromq.broker.replication.peer import Peer, PeerRefused
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.tables import KVTable
@@ -19,6 +19,27 @@ from pyromq.protocol.headers.replication import CompareLogHeader, CompareLogResp
 
 MESSAGES = 8
 """Compared one by one where the master is not one of ours."""
+
+
+class MasterLog(NamedTuple):
+    """Where the master's log begins and ends."""
+
+    begin: int
+    end: int
+
+
+class Astray(PyroMQError):  # noqa: N818 - the name says what happened
+    """This log is not the beginning of the master's."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"{reason}: the master lost messages, or is not the one this slave belongs to. Nothing is changed; if the "
+            "master is right, delete this slave's store"
+        )
+
+
+class NoVerdict(PyroMQError):  # noqa: N818 - the name says what happened
+    """Whether this log is the beginning of the master's cannot be found out now."""
 
 
 class MasterVerdict:

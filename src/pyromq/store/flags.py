@@ -61,13 +61,6 @@ class RunningFlags:
     def writeable(self) -> bool:
         return not self.bits & _WRITE_BITS
 
-    @property
-    def queue_writeable(self) -> bool:
-        """Whether consume queues may be written. Full logs do not stop them: they must keep up with the log."""
-        return not self.bits & (
-            Flag.NOT_WRITEABLE | Flag.LOGIC_QUEUE_ERROR | Flag.INDEX_FILE_ERROR | Flag.LOGIC_DISK_FULL
-        )
-
     def reason(self) -> str:
         """In words, why writes are refused."""
         return "; ".join(text for flag, text in _REASONS.items() if self.bits & flag) or "nothing is wrong"

@@ -10,9 +10,8 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -20,7 +19,6 @@ from typing import Self
 
 from pyromq import disk, durable
 from pyromq.clock import wall_clock
-from pyromq.disk import Bytes
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
 from pyromq.store.arrival import Listener
@@ -42,6 +40,7 @@ from pyromq.store.progress import Progress
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery
+from pyromq.store.replica import Replica
 from pyromq.store.retention import Retention
 from pyromq.store.save.saver import Saver
 from pyromq.store.space import used_ratio
@@ -82,9 +81,9 @@ class MessageStore:
         """What is known to be broken in the log."""
         self._dispatcher = Dispatcher(self.commit_log, self.queues, self.index, self.flags, self.damage, config.delays)
         self._flusher = Flusher(self.commit_log, config, clock, post, self._dispatcher.advance, self._on_flush_failure)
-        self._tails = Tails(self.queues, self._dispatcher.waiting)
+        tails = Tails(self.queues, self._dispatcher.waiting)
         self._appender = Appender(
-            config, clock, self.commit_log, self._tails, self._dispatcher, self._flusher, self.flags, self.stats
+            config, clock, self.commit_log, tails, self._dispatcher, self._flusher, self.flags, self.stats
         )
         self._reader = Reader(config, self.commit_log, self.queues, self.damage)
         self.lookup = Lookup(self.commit_log, self.queues, self.index)
@@ -104,6 +103,9 @@ class MessageStore:
         dispatcher, flusher = self._dispatcher, self._flusher
         self._upkeep = Upkeep(
             config, self._saver, self.commit_log, dispatcher, flusher, self.flags, self.stats, self.retention
+        )
+        self.replica = Replica(
+            self.commit_log, self.queues, self.index, dispatcher, flusher, self._appender, self._upkeep
         )
         self._lock = StoreLock(config.lock_path)
         self.progress = Progress(self.commit_log, self._flusher, self._dispatcher, sync_flush=config.sync_flush)
@@ -323,7 +325,7 @@ class MessageStore:
     def max_offset(self, topic: str, queue_id: int, *, committed: bool = True) -> int:
         """Offset that the next message of a queue will have; `committed`: of those that readers can see."""
         if not committed:
-            return self._tails.next_offset(topic, queue_id)
+            return self._appender.tails.next_offset(topic, queue_id)
         queue = self.queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 
@@ -332,7 +334,7 @@ class MessageStore:
         self._check_open()
         if self._dispatcher.waiting:
             self._flusher.flush()  # what waits for the disk is dispatched and then goes with the rest
-        self._tails.forget(topic)
+        self._appender.tails.forget(topic)
         deleted = self.queues.delete(topic)
         if deleted:
             self._upkeep.save_soon()  # recovery must not begin before the deletion and bring the queues back
@@ -365,57 +367,12 @@ class MessageStore:
     def role(self, role: BrokerRole) -> None:
         self._appender.rules.role = role
         self._dispatcher.growing = role is BrokerRole.SLAVE
-        self._tails.forget()
+        self._appender.tails.forget()
 
     def read_raw(self, offset: int, max_bytes: int) -> memoryview | None:
         """Bytes of the log for a slave, within one file, of what readers may see; None if there are none."""
         left = self.progress.confirmed - offset
         return self.commit_log.read_raw(offset, min(max_bytes, left)) if left > 0 else None
-
-    def append_raw(self, offset: int, data: Bytes) -> None:
-        """A slave's append: a master's bytes as they are, dispatched here. They must begin at `max_physical_offset`.
-
-        Raises StoreError for bytes that do not follow or when this store is not a slave, DiskFullError.
-        """
-        self._check_open()
-        if self.role is not BrokerRole.SLAVE:
-            raise StoreError("only a slave takes bytes of another log")
-        self.commit_log.append_raw(offset, data)
-        if self.config.sync_flush:
-            self._flusher.wake()
-        else:
-            self._dispatcher.advance(self.commit_log.max_offset)
-
-    def truncate(self, offset: int) -> None:
-        """Forget everything from `offset` on, which must be the start of a record: for a slave that went astray."""
-        with self._cut(offset):
-            self.queues.truncate_to(offset)
-            self.commit_log.truncate(offset)
-            self.commit_log.sync()  # or old records could come back behind those that take their place
-
-    def discard(self) -> None:
-        """Forget every message: for a slave whose next bytes its master no longer has. Offsets of queues go on.
-
-        The queues go first: a crash in between leaves a log from which they are made again.
-        """
-        with self._cut(0):
-            for topic in self.queues.topics():
-                self.queues.delete(topic)
-            self.commit_log.clear()
-
-    @contextmanager
-    def _cut(self, offset: int) -> Iterator[None]:
-        """What goes with the end of the log from `offset` on, around whatever takes that away."""
-        self._check_open()
-        self._saver.disclaim()
-        with self._flusher.hold:
-            self._dispatcher.forget(offset)
-            if self.index is not None:
-                self.index.truncate_to(offset)
-            yield
-            self._flusher.reset(offset)
-        self._tails.forget()
-        self._upkeep.save_soon()
 
     def _on_flush_failure(self) -> None:
         self.flags.set(Flag.NOT_WRITEABLE)

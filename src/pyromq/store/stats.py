@@ -36,7 +36,6 @@ class StoreStats:
         self.get_transferred = 0
         self.put_latency = [0] * (len(BOUNDS_MS) + 1)
         self.put_latency_max = 0
-        self.get_latency_max = 0
         self._samples: deque[Sample] = deque(maxlen=SAMPLES)
         self.sample(start)
 
@@ -44,9 +43,6 @@ class StoreStats:
         """Count how long a put, or several, took from request to answer, waits for flush and replicas included."""
         self.put_latency[bisect_right(BOUNDS_MS, ms - 1)] += count
         self.put_latency_max = max(self.put_latency_max, ms)
-
-    def get_took(self, ms: int) -> None:
-        self.get_latency_max = max(self.get_latency_max, ms)
 
     def sample(self, now: int) -> None:
         """To be called once a second."""

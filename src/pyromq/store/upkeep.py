@@ -83,6 +83,10 @@ class Upkeep:
         """The same, now and here. Raises OSError or StoreError."""
         self._saver.save(self._now)
 
+    def disclaim(self) -> None:
+        """Before the log is cut on purpose: no longer vouch on disk for what it had. Raises OSError."""
+        self._saver.disclaim()
+
     def _clean(self) -> None:
         try:
             if self._retention.run_once().queue_files:

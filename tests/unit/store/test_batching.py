@@ -242,7 +242,7 @@ def test_a_log_that_is_cut_within_a_batch_leaves_its_beginning(tmp_path: Path) -
     store = open_store(tmp_path, flush_disk_type=SYNC)
     heard = ears(store)
     result = store.put_batch(batch(0, 1, 2))
-    store.truncate(result.offsets[2])
+    store.replica.truncate(result.offsets[2])
     assert store.progress.waiting == 2
     store.flush()
     assert heard == [0, 1]

@@ -242,7 +242,7 @@ def test_a_slave_steps_over_damage_that_its_master_sent(tmp_path: Path) -> None:
     at = 0
     while at < end:
         step = min(rng.randint(1, 300), end - at)
-        slave.append_raw(at, data[at : at + step])
+        slave.replica.append(at, data[at : at + step])
         at += step
     check(slave, places, {places[10].offset})
     assert [each.begin for each in slave.damage.stretches] == [places[10].offset]
@@ -252,7 +252,7 @@ def test_a_slave_steps_over_damage_that_its_master_sent(tmp_path: Path) -> None:
 def test_a_slave_that_cut_its_log_on_purpose_does_not_get_it_back(tmp_path: Path) -> None:
     places = filled(tmp_path / "a")
     store = open_store(tmp_path / "a", broker_role=BrokerRole.SLAVE)
-    store.truncate(places[30].offset)
+    store.replica.truncate(places[30].offset)
     root = crash_copy(store, tmp_path / "b")
     store.close()
     again = open_store(root)

@@ -62,12 +62,12 @@ def test_also_at_a_slave(tmp_path: Path, flush_disk_type: FlushDiskType) -> None
     def listener(message: Arrival) -> None:
         heard.append(message.queue_offset)
         if len(heard) == 1:
-            store.append_raw(len(data) // 2, bytes(data[len(data) // 2 :]))
+            store.replica.append(len(data) // 2, bytes(data[len(data) // 2 :]))
             store._flusher.sync()
             store.tick()
 
     store.add_listener(listener)
-    store.append_raw(0, bytes(data[: len(data) // 2]))
+    store.replica.append(0, bytes(data[: len(data) // 2]))
     store.flush()
     assert heard == [0, 1, 2, 3]
     assert bodies(store) == [b"0", b"1", b"2", b"3"]

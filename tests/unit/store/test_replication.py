@@ -15,7 +15,7 @@ from tests.unit.store.storage import START, bodies, crash_copy, log_file, messag
 def ship(master: MessageStore, slave: MessageStore, piece: int) -> None:
     """Everything the slave lacks, in pieces that know nothing of records."""
     while (data := master.read_raw(slave.max_physical_offset, piece)) is not None:
-        slave.append_raw(slave.max_physical_offset, bytes(data))
+        slave.replica.append(slave.max_physical_offset, bytes(data))
 
 
 @pytest.mark.parametrize("piece", [7, 100, 32_768])
@@ -53,10 +53,10 @@ def test_slave_may_begin_at_any_file(tmp_path: Path) -> None:
         put(master, body=b"%d" % n + b"x" * 900)
     slave = open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
     with pytest.raises(StoreError, match="not the start of a file"):
-        slave.append_raw(100, b"x")
+        slave.replica.append(100, b"x")
     data = master.read_raw(4096, 1 << 20)
     assert data is not None
-    slave.append_raw(4096, data)
+    slave.replica.append(4096, data)
     ship(master, slave, 1 << 20)
     assert slave.min_physical_offset == 4096
     assert slave.min_offset("orders", 0) == 4
@@ -72,10 +72,10 @@ def test_bytes_must_follow(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     put(store)
     with pytest.raises(StoreError, match="only a slave"):
-        store.append_raw(store.max_physical_offset, b"x")
+        store.replica.append(store.max_physical_offset, b"x")
     store.role = BrokerRole.SLAVE
     with pytest.raises(StoreError, match="do not follow"):
-        store.append_raw(0, b"x")
+        store.replica.append(0, b"x")
     store.close()
 
 
@@ -111,7 +111,7 @@ def test_truncating_a_slave_that_went_astray(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     results = [put(store, body=b"%d" % n + b"x" * 900, properties={"KEYS": "k"}) for n in range(9)]
     store.flush()
-    store.truncate(results[5].physical_offset)
+    store.replica.truncate(results[5].physical_offset)
     assert store.max_physical_offset == results[5].physical_offset
     assert store.progress.flushed == results[5].physical_offset
     assert [body[:1] for body in bodies(store)] == [b"0", b"1", b"2", b"3", b"4"]
@@ -130,12 +130,12 @@ def test_a_slave_starts_over_at_a_later_file(tmp_path: Path, crash: bool) -> Non
     ship(master, slave, 1 << 20)
     for n in range(3, 12):
         put(master, "orders", 0, b"%d" % n + b"x" * 900, {"KEYS": f"k{n}"})
-    slave.discard()
+    slave.replica.discard()
     assert (slave.max_physical_offset, slave.queues.topics()) == (0, [])
     assert not slave.lookup.by_key("orders", "k1", 9, 0, START + 1).records
     data = master.read_raw(8192, 1 << 20)
     assert data is not None
-    slave.append_raw(8192, data)
+    slave.replica.append(8192, data)
     ship(master, slave, 1 << 20)
     assert slave.min_physical_offset == 8192
     folder = crash_copy(slave, tmp_path / "t") if crash else tmp_path / "s"

@@ -81,10 +81,10 @@ def test_a_kill_while_a_slave_writes_a_block(tmp_path: Path, whole: int) -> None
     master = open_store(tmp_path / "master")
     slave = open_store(tmp_path / "store", broker_role=BrokerRole.SLAVE)
     put(master, body=b"first")
-    slave.append_raw(0, bytes(master.read_raw(0, 1 << 20) or b""))
+    slave.replica.append(0, bytes(master.read_raw(0, 1 << 20) or b""))
     group(master)
     block = bytes(master.read_raw(slave.max_physical_offset, 1 << 20) or b"")
-    _append_and_die(slave, lambda store: store.append_raw(store.max_physical_offset, block), whole)
+    _append_and_die(slave, lambda store: store.replica.append(store.max_physical_offset, block), whole)
     _check(tmp_path, whole)
     for each in (master, slave):
         each.close()

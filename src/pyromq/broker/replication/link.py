@@ -101,7 +101,7 @@ class _Session(asyncio.Protocol):
         place = records.position
         sound = records.take(block)
         if sound:
-            self._store.append_raw(place, sound)
+            self._store.replica.append(place, sound)
 
     def _acknowledge(self) -> None:
         """Report what is written, once it is as safe as this slave's flush type has it."""
@@ -277,7 +277,7 @@ class MasterLink:
                 own,
                 master.begin,
             )
-            store.discard()
+            store.replica.discard()
             own = 0
         if own > master.end:
             raise Astray(f"this log ends at {own}, the master's already at {master.end}")

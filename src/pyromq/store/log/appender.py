@@ -61,9 +61,10 @@ class Appender:
         self._flusher = flusher
         self._flags = flags
         self._stats = stats
-        self._sync = config.sync_flush
+        self.sync = config.sync_flush
+        """Whether messages wait for the disk before anybody sees them."""
         self._delays = config.delays
-        self._tails = tails
+        self.tails = tails
         self._known = tails.known
         self._codes: dict[str, int] = {}
         self.rules = PutRules(config, flags, dispatcher, commit_log.largest_record)
@@ -76,7 +77,7 @@ class Appender:
     def stop(self) -> None:
         """Take none from now on."""
         self.rules.accepting = False
-        self._tails.forget()
+        self.tails.forget()
 
     def put(self, message: PutMessage) -> PutResult:
         """Append one message. Never raises for what the message is; see `PutResult.status` and `reason`."""
@@ -131,7 +132,7 @@ class Appender:
             message.topic, message.queue_id, queue_offset, offset, size, code, timestamp, sys_flag, properties,
             tail.queue,
         )  # fmt: skip
-        if self._sync or self._dispatcher.waiting or not self._dispatcher.enter(arrival):
+        if self.sync or self._dispatcher.waiting or not self._dispatcher.enter(arrival):
             self._hold((arrival,), 1)
         stats = self._stats
         stats.put_count += 1
@@ -197,7 +198,7 @@ class Appender:
     def _admit(self, message: PutMessage) -> Tail | PutResult:
         """The queue that a message goes to, or why it does not."""
         refusal = self.rules.check(message)
-        return refusal if refusal is not None else self._tails.get_or_create(message.topic, message.queue_id)
+        return refusal if refusal is not None else self.tails.get_or_create(message.topic, message.queue_id)
 
     def _refuse(self, result: PutResult) -> PutResult:
         self._stats.put_failed += 1
@@ -206,7 +207,7 @@ class Appender:
     def _take(self, runs: Sequence[Arrival | Run], count: int, size: int) -> None:
         """Records are in the log: have them seen, at once or when they are on disk."""
         self._hold(runs, count)
-        if not self._sync:
+        if not self.sync:
             self._dispatcher.advance(runs[-1].physical_offset + runs[-1].size)
         self._stats.put_count += count
         self._stats.put_bytes += size
@@ -215,7 +216,7 @@ class Appender:
         """Nobody may see the messages before they are on disk, or before there is space for their entries."""
         dispatcher = self._dispatcher
         dispatcher.hold(runs, count)
-        if self._sync:
+        if self.sync:
             self._flusher.wake()
             if dispatcher.backlog >= self.rules.max_waiting:
                 self._flags.set(Flag.BUSY)
@@ -225,7 +226,7 @@ class Appender:
     def _plain_tails(self, messages: Sequence[PutMessage]) -> list[Tail] | None:
         """Where the messages go; None when one of them needs more than to be appended."""
         dispatcher, rules = self._dispatcher, self.rules
-        crowded = dispatcher.backlog + len(messages) >= rules.max_waiting if self._sync else dispatcher.waiting
+        crowded = dispatcher.backlog + len(messages) >= rules.max_waiting if self.sync else dispatcher.waiting
         if crowded or self._flags.bits or len(self.store_host) != V4_SIZE:
             return None
         known, marks = self._known, rules.marks

@@ -5,6 +5,7 @@ that wakes the loop once for many items. A loop inherited through fork is dead a
 """
 
 import asyncio
+import contextvars
 import os
 import threading
 from collections import deque
@@ -28,8 +29,11 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._serve, name="pyromq-loop", daemon=True)
         self._thread.start()
 
-    def call(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Run a coroutine on the loop and wait for its result. Interrupting the wait cancels the coroutine."""
+    def call(self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context | None = None) -> T:
+        """Run a coroutine on the loop, if wanted in a context of the caller's, and wait for its result.
+
+        Interrupting the wait cancels the coroutine.
+        """
         if threading.current_thread() is self._thread:
             raise ClientError(
                 "a blocking call on PyroMQ's own event loop would wait for itself; use pyromq.aio in coroutines"
@@ -38,7 +42,7 @@ class BackgroundLoop:
         started: list[asyncio.Future[T]] = []
 
         def start() -> asyncio.Future[T]:
-            started.append(self._loop.create_task(make()))
+            started.append(self._loop.create_task(make(), context=context))
             return started[0]
 
         self.submit(lambda: chain(start, outcome))

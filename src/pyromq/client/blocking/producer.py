@@ -1,9 +1,12 @@
 """Producers for threads. Every method is that of the asyncio producer, with a wait around it."""
 
+import contextvars
+import functools
 import logging
 import threading
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar, Unpack
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
 
 from pyromq.client.blocking import loop as background
 from pyromq.client.blocking.client import GroupClient, on_loop, waiting
@@ -24,7 +27,21 @@ from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _in_context(
+    method: Callable[Concatenate[AsyncProducer, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["Producer", P], T]:
+    """As `waiting`, in the context of the calling thread: what is sent there belongs to the span there."""
+
+    @functools.wraps(method)
+    def call(self: "Producer", /, *args: P.args, **kwargs: P.kwargs) -> T:
+        context = contextvars.copy_context()
+        return self._running().call(lambda: method(self._client, *args, **kwargs), context)
+
+    return call
 
 
 class Producer(GroupClient[AsyncProducer]):
@@ -78,22 +95,7 @@ class Producer(GroupClient[AsyncProducer]):
         """Append hooks before `start`."""
         return self._client.end_transaction_hooks
 
-    def send(
-        self,
-        payload: Payload,
-        *,
-        timeout: float | None = None,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        arg: Any = None,
-    ) -> SendResult:
-        """Send a message, or several of one topic as a batch, and wait for the broker's receipt.
-
-        Without `queue` and `selector` the next queue is taken and failures are retried on other brokers; `timeout`
-        (default `send_timeout`, in seconds) covers all attempts. With them there is one attempt.
-        """
-        tracecontext.carry(payload)
-        return self._run(lambda: self._client.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg))
+    send = _in_context(AsyncProducer.send)
 
     def send_async(
         self,
@@ -130,38 +132,12 @@ class Producer(GroupClient[AsyncProducer]):
         )
         return outcome
 
-    def send_oneway(
-        self,
-        message: Message,
-        *,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        arg: Any = None,
-    ) -> None:
-        """Hand a message to the network and do not ask what became of it."""
-        tracecontext.carry(message)
-        self._run(lambda: self._client.send_oneway(message, queue=queue, selector=selector, arg=arg))
-
+    send_oneway = _in_context(AsyncProducer.send_oneway)
     send_in_transaction = waiting(AsyncProducer.send_in_transaction)
     publish_queues = waiting(AsyncProducer.publish_queues)
 
     resize_backpressure = on_loop(AsyncProducer.resize_backpressure)
-
-    def request(
-        self,
-        message: Message,
-        timeout: float,
-        *,
-        queue: MessageQueue | None = None,
-        selector: Selector | None = None,
-        arg: Any = None,
-    ) -> ReceivedMessage:
-        """Send a message and wait for the message that a consumer replies with.
-
-        Raises RequestTimeout when it was sent but not answered in time, ClientError when it could not be sent.
-        """
-        tracecontext.carry(message)
-        return self._run(lambda: self._client.request(message, timeout, queue=queue, selector=selector, arg=arg))
+    request = _in_context(AsyncProducer.request)
 
     def request_async(
         self,

@@ -55,11 +55,9 @@ class BrokerMethods(Subject):
         """Change settings while brokers run; the names of those that took them. Brokers refuse what is unsafe."""
         reach = self._reach()
         body = properties_text(changes)
+        masters = await reach.masters(broker=broker, cluster=cluster)
         done = await reach.ask_each(
-            f"changing {', '.join(sorted(changes))}",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.UPDATE_BROKER_CONFIG,
-            body=body,
+            f"changing {', '.join(sorted(changes))}", masters, RequestCode.UPDATE_BROKER_CONFIG, body=body
         )
         return list(done)
 
@@ -84,24 +82,16 @@ class BrokerMethods(Subject):
     async def ha_status(self, *, broker: str | None = None, cluster: str | None = None) -> dict[str, HARuntimeInfo]:
         """Replication as each broker sees it."""
         reach = self._reach()
-        return await reach.read_each(
-            "reading replication",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.GET_BROKER_HA_STATUS,
-            HARuntimeInfo,
-        )
+        masters = await reach.masters(broker=broker, cluster=cluster)
+        return await reach.read_each("reading replication", masters, RequestCode.GET_BROKER_HA_STATUS, HARuntimeInfo)
 
     async def broker_epochs(
         self, *, broker: str | None = None, cluster: str | None = None
     ) -> dict[str, EpochEntryCache]:
         """The epochs of each broker's log, where a controller elects masters."""
         reach = self._reach()
-        return await reach.read_each(
-            "reading epochs",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.GET_BROKER_EPOCH_CACHE,
-            EpochEntryCache,
-        )
+        masters = await reach.masters(broker=broker, cluster=cluster)
+        return await reach.read_each("reading epochs", masters, RequestCode.GET_BROKER_EPOCH_CACHE, EpochEntryCache)
 
     async def reset_master_flush_offset(self, broker: str, offset: int) -> None:
         """Tell a slave (by address) how far its master has flushed."""
@@ -124,11 +114,9 @@ class BrokerMethods(Subject):
         """Limit how much cold data groups may read, by group name."""
         reach = self._reach()
         body = properties_text({group: str(limit) for group, limit in limits.items()})
+        masters = await reach.masters(broker=broker, cluster=cluster)
         done = await reach.ask_each(
-            "setting cold data limits",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG,
-            body=body,
+            "setting cold data limits", masters, RequestCode.UPDATE_COLD_DATA_FLOW_CTR_CONFIG, body=body
         )
         return list(done)
 
@@ -137,11 +125,9 @@ class BrokerMethods(Subject):
     ) -> list[str]:
         """Take away the limit of one group."""
         reach = self._reach()
+        masters = await reach.masters(broker=broker, cluster=cluster)
         done = await reach.ask_each(
-            "removing a cold data limit",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG,
-            body=group.encode(),
+            "removing a cold data limit", masters, RequestCode.REMOVE_COLD_DATA_FLOW_CTR_CONFIG, body=group.encode()
         )
         return list(done)
 
@@ -151,12 +137,8 @@ class BrokerMethods(Subject):
         """Let brokers read the commit log ahead, or not."""
         reach = self._reach()
         header = SetCommitlogReadModeHeader(read_ahead_mode=0 if enabled else 1)
-        done = await reach.ask_each(
-            "setting read-ahead",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.SET_COMMITLOG_READ_MODE,
-            header,
-        )
+        masters = await reach.masters(broker=broker, cluster=cluster)
+        done = await reach.ask_each("setting read-ahead", masters, RequestCode.SET_COMMITLOG_READ_MODE, header)
         return list(done)
 
     async def _clean(self, code: RequestCode, broker: str | None, cluster: str | None) -> list[str]:

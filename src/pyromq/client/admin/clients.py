@@ -74,12 +74,8 @@ class ClientMethods(Subject):
     async def producers(self, *, broker: str | None = None, cluster: str | None = None) -> dict[str, ProducerTable]:
         """All producers of each broker, by group."""
         reach = self._reach()
-        return await reach.read_each(
-            "listing producers",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.GET_ALL_PRODUCER_INFO,
-            ProducerTable,
-        )
+        masters = await reach.masters(broker=broker, cluster=cluster)
+        return await reach.read_each("listing producers", masters, RequestCode.GET_ALL_PRODUCER_INFO, ProducerTable)
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> ConsumerRunningInfo:
         """What one consumer is doing, in its own words; with `jstack` also what its threads are.
@@ -104,13 +100,9 @@ class ClientMethods(Subject):
         reach = self._reach()
         header = InvokeBrokerToGetConsumerStatusHeader(topic=topic, group=group, client_addr=client_id or "")
         code = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+        brokers = await reach.serving(topic)
         parts = await reach.read_each(
-            f"asking consumers of group {group!r}",
-            await reach.serving(topic),
-            code,
-            ConsumerStatusBody,
-            header,
-            patience=RELAY_PATIENCE,
+            f"asking consumers of group {group!r}", brokers, code, ConsumerStatusBody, header, patience=RELAY_PATIENCE
         )
         merged: dict[str, dict[MessageQueue, int]] = {}
         for part in parts.values():

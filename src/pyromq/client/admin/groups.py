@@ -43,11 +43,9 @@ class GroupMethods(Subject):
         _check(config.group_name)
         reach = self._reach()
         body = config.encode()
+        masters = await reach.masters(broker=broker, cluster=cluster)
         await reach.ask_each(
-            f"creating group {config.group_name!r}",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-            body=body,
+            f"creating group {config.group_name!r}", masters, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body
         )
         return config
 
@@ -59,11 +57,9 @@ class GroupMethods(Subject):
             _check(config.group_name)
         reach = self._reach()
         body = SubscriptionGroupList(group_config_list=list(configs)).encode()
+        masters = await reach.masters(broker=broker, cluster=cluster)
         await reach.ask_each(
-            f"creating {len(configs)} groups",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
-            body=body,
+            f"creating {len(configs)} groups", masters, RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body
         )
 
     async def group_config(
@@ -130,23 +126,18 @@ class GroupMethods(Subject):
         body = SetMessageRequestMode(
             consumer_group=group, topic=topic, mode=mode, pop_share_queue_num=share_queues
         ).encode()
+        masters = await reach.masters(broker=broker, cluster=cluster)
         await reach.ask_each(
-            f"setting the mode of group {group!r}",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.SET_MESSAGE_REQUEST_MODE,
-            body=body,
+            f"setting the mode of group {group!r}", masters, RequestCode.SET_MESSAGE_REQUEST_MODE, body=body
         )
 
     async def topics_of_group(self, group: str) -> list[str]:
         """Topics of which some broker has offsets of the group."""
         reach = self._reach()
         header = QueryTopicsByConsumerHeader(group=group)
+        masters = await reach.masters()
         found = await reach.read_each(
-            f"looking for topics of group {group!r}",
-            await reach.masters(),
-            RequestCode.QUERY_TOPICS_BY_CONSUMER,
-            TopicList,
-            header,
+            f"looking for topics of group {group!r}", masters, RequestCode.QUERY_TOPICS_BY_CONSUMER, TopicList, header
         )
         return sorted({topic for topics in found.values() for topic in topics.topic_list})
 
@@ -154,9 +145,10 @@ class GroupMethods(Subject):
         """What the group, while it is online, subscribes to in a topic; None when nothing."""
         reach = self._reach()
         header = QuerySubscriptionByConsumerHeader(group=group, topic=topic)
+        brokers = await reach.serving(topic)
         found = await reach.read_each(
             f"reading the subscription of group {group!r}",
-            await reach.serving(topic),
+            brokers,
             RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
             GroupSubscription,
             header,

@@ -134,12 +134,9 @@ class OffsetMethods(Subject):
         """Store times of the first and last message of every queue, and of the one the group has reached."""
         reach = self._reach()
         header = QueryConsumeTimeSpanHeader(topic=topic, group=group)
+        brokers = await reach.serving(topic)
         parts = await reach.read_each(
-            f"reading time spans of {topic!r}",
-            await reach.serving(topic),
-            RequestCode.QUERY_CONSUME_TIME_SPAN,
-            ConsumeTimeSpans,
-            header,
+            f"reading time spans of {topic!r}", brokers, RequestCode.QUERY_CONSUME_TIME_SPAN, ConsumeTimeSpans, header
         )
         spans = [span for part in parts.values() for span in part.consume_time_span_set]
         return sorted(spans, key=lambda span: span.message_queue)
@@ -150,12 +147,9 @@ class OffsetMethods(Subject):
         """The smallest offset over all groups of a topic but those in `without`, not below that of `group`."""
         reach = self._reach()
         header = QueryCorrectionOffsetHeader(topic=topic, compare_group=group, filter_groups=",".join(without) or None)
+        brokers = await reach.serving(topic)
         parts = await reach.read_each(
-            f"reading offsets of {topic!r}",
-            await reach.serving(topic),
-            RequestCode.QUERY_CORRECTION_OFFSET,
-            CorrectionOffsets,
-            header,
+            f"reading offsets of {topic!r}", brokers, RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsets, header
         )
         return {
             MessageQueue(topic, broker, queue_id): offset

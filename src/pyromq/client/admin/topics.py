@@ -120,11 +120,9 @@ class TopicMethods(Subject):
             _check(config.topic_name)
         reach = self._reach()
         body = TopicConfigList(topic_config_list=list(configs)).encode()
+        masters = await reach.masters(broker=broker, cluster=cluster)
         await reach.ask_each(
-            f"creating {len(configs)} topics",
-            await reach.masters(broker=broker, cluster=cluster),
-            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
-            body=body,
+            f"creating {len(configs)} topics", masters, RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, body=body
         )
 
     async def set_topic_permission(
@@ -179,12 +177,9 @@ class TopicMethods(Subject):
         """Offsets and last change of every queue of a topic, and how many messages a second arrive."""
         reach = self._reach()
         header = GetTopicStatsInfoHeader(topic=topic)
+        brokers = await reach.serving(topic)
         parts = await reach.read_each(
-            f"measuring topic {topic!r}",
-            await reach.serving(topic),
-            RequestCode.GET_TOPIC_STATS_INFO,
-            TopicStatsTable,
-            header,
+            f"measuring topic {topic!r}", brokers, RequestCode.GET_TOPIC_STATS_INFO, TopicStatsTable, header
         )
         return merged_stats(parts.values())
 
@@ -221,9 +216,10 @@ class TopicMethods(Subject):
         """The consumer groups that read the topic, now or as their stored offsets show."""
         reach = self._reach()
         header = QueryTopicConsumeByWhoHeader(topic=topic)
+        brokers = await reach.serving(topic)
         found = await reach.read_each(
             f"looking for consumers of topic {topic!r}",
-            await reach.serving(topic),
+            brokers,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO,
             GroupList,
             header,

@@ -27,6 +27,16 @@ def millis_of(text: str, now: float | None = None) -> int:
         raise typer.BadParameter(f"{text!r} is no time; write {FORMS}") from None
 
 
+def since(text: str | None) -> int:
+    """The beginning of a stretch of time, in Unix milliseconds; without one it reaches back to everything."""
+    return 0 if text is None else millis_of(text)
+
+
+def until(text: str | None) -> int:
+    """Its end; without one it has none."""
+    return 2**63 - 1 if text is None else millis_of(text)
+
+
 def _parsed(text: str) -> datetime:
     if "#" not in text:
         return datetime.fromisoformat(text)

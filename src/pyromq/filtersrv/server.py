@@ -7,7 +7,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from zlib import crc32
 
 from pyromq.auth.needs import Scene
 from pyromq.clock import wall_clock
@@ -23,6 +22,7 @@ from pyromq.protocol.headers.filtersrv import (
     RegisterFilterServerHeader,
     RegisterFilterServerResponseHeader,
     RegisterMessageFilterClassHeader,
+    class_crc,
 )
 from pyromq.protocol.names import check_consumer_group, check_topic
 from pyromq.remoting.address import Address
@@ -37,7 +37,6 @@ log = logging.getLogger(__name__)
 REGISTER_INTERVAL = 10.0
 REGISTER_TIMEOUT = 3.0
 STOP_GRACE = 2.0
-CRC_MASK = 0x7FFFFFFF
 
 UploadRule = Callable[[RegisterMessageFilterClassHeader, Connection], str | None]
 """Who may upload: the reason why this one may not, or None. Where the permissions of users come in."""
@@ -149,7 +148,7 @@ class FilterServer:
                 ResponseCode.INVALID_PARAMETER,
                 f"the source has {len(request.body)} bytes, at most {MAX_SOURCE} are taken",
             )
-        if header.class_crc and crc32(request.body) & CRC_MASK != header.class_crc:
+        if header.class_crc and class_crc(request.body) != header.class_crc:
             raise RequestRefused(ResponseCode.INVALID_PARAMETER, "the source does not match its classCRC")
         try:
             source = bytes(request.body).decode()

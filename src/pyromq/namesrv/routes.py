@@ -14,13 +14,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.members import RIVAL_SECONDS, BrokerKey, GroupChange, LiveBroker, Registered, Registration
 from pyromq.namesrv.names import check_address, check_name, is_name
-from pyromq.namesrv.topics import WRITE, TopicTable
+from pyromq.namesrv.topics import TopicTable
 from pyromq.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.routes import MASTER_ID
+from pyromq.protocol.routes import MASTER_ID, WRITE
 
 log = logging.getLogger(__name__)
 

@@ -6,11 +6,7 @@ Invariant: no topic without an entry, never more topics or entries than the boun
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 from pyromq.protocol.bodies.route import QueueData, TopicQueueMappingInfo
-
-READ = 4
-WRITE = 2
-UNIT = 1
-UNIT_SUBSCRIBED = 2
+from pyromq.protocol.routes import READ_WRITE, WRITE
 
 
 class TopicTable:
@@ -92,7 +88,7 @@ class TopicTable:
         """Set permission to read and write on all queues of a broker name; returns the number of topics."""
         held = self._held_by(broker)
         for queues in held:
-            queues.perm = READ | WRITE
+            queues.perm = READ_WRITE
         return len(held)
 
     def _held_by(self, broker: str) -> list[QueueData]:

@@ -4,8 +4,8 @@ import pytest
 
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.routes import RouteTable
-from pyromq.namesrv.topics import UNIT, UNIT_SUBSCRIBED
 from pyromq.protocol.bodies.route import QueueData, TopicQueueMappingInfo
+from pyromq.protocol.bodies.topics import UNIT, UNIT_SUBSCRIBED
 from pyromq.protocol.errors import ValidationError
 from tests.unit.namesrv.conftest import Register
 

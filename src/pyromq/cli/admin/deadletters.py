@@ -9,12 +9,11 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.options import Begin, End, Group
 from pyromq.cli.output import Lines, Moment, Output, Record, Rows
-from pyromq.cli.times import millis_of
+from pyromq.cli.times import since, until
 from pyromq.client.errors import NoRouteError
 
 commands = Subject("Dead letters (not in mqadmin)")
 
-FOREVER = 2**63 - 1
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1_000_000, help="At most so many.")]
 
 
@@ -31,7 +30,7 @@ def list_dead_letters(
 ) -> Output:
     """List messages that a group failed on for good."""
     try:
-        letters = session.admin.dead_letters(group, begin_ms=_begin(begin), end_ms=_end(end), limit=limit)
+        letters = session.admin.dead_letters(group, begin_ms=since(begin), end_ms=until(end), limit=limit)
     except NoRouteError:  # it never failed for good
         letters = []
     rows = [
@@ -57,7 +56,7 @@ def export_dead_letters(
     limit: Limit = 1000,
 ) -> Output:
     """Write dead letters to a file."""
-    count = session.admin.export_dead_letters(group, path, begin_ms=_begin(begin), end_ms=_end(end), limit=limit)
+    count = session.admin.export_dead_letters(group, path, begin_ms=since(begin), end_ms=until(end), limit=limit)
     return Lines([f"{count} dead letters written to {path}"], {"count": count, "path": str(path)})
 
 
@@ -72,11 +71,3 @@ def redrive(
     """Send dead letters again; a second run continues after the first."""
     done = session.admin.redrive(group, to=to.value, restart=restart, limit=limit)
     return Record({"sent": len(done.sent), "left": done.left})
-
-
-def _begin(text: str | None) -> int:
-    return 0 if text is None else millis_of(text)
-
-
-def _end(text: str | None) -> int:
-    return FOREVER if text is None else millis_of(text)

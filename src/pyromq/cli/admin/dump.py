@@ -8,13 +8,12 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.options import ArgumentsError, Begin, End, OnOff, Topic
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows, body_text
-from pyromq.cli.times import millis_of
+from pyromq.cli.times import since, until
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 commands = Subject("Reading")
 
-FOREVER = 2**63 - 1
 Charset = Annotated[str, typer.Option("--charsetName", "-c", metavar="charset", help="Charset of bodies.")]
 Expression = Annotated[
     str | None, typer.Option("--subExpression", "-s", metavar="'TagA || TagB'", help="Only messages with these tags.")
@@ -35,8 +34,7 @@ def print_messages(
     limit: Limit = 1000,
 ) -> Output:
     """Print the messages of a topic."""
-    begin_ms, end_ms = _span(begin, end)
-    found = session.admin.messages(topic, tags=expression, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
+    found = session.admin.messages(topic, tags=expression, begin_ms=since(begin), end_ms=until(end), limit=limit)
     return _table(found, charset if with_body else None)
 
 
@@ -56,9 +54,10 @@ def print_messages_of_queue(
     limit: Limit = 1000,
 ) -> Output:
     """Print the messages of one queue, or count them by tag."""
-    begin_ms, end_ms = _span(begin, end)
     place = MessageQueue(topic, broker, queue)
-    found = session.admin.messages(topic, queue=place, tags=expression, begin_ms=begin_ms, end_ms=end_ms, limit=limit)
+    found = session.admin.messages(
+        topic, queue=place, tags=expression, begin_ms=since(begin), end_ms=until(end), limit=limit
+    )
     parts: dict[str, Output] = {}
     if print_each:
         parts["messages"] = _table(found, charset if with_body else None)
@@ -84,7 +83,6 @@ def consume_messages(
     """Read messages of a topic or a queue."""
     if (queue is not None and broker is None) or (offset and queue is None):
         raise ArgumentsError("a queue (-i) needs its broker (-b), and an offset (-o) needs its queue")
-    begin_ms, end_ms = _span(begin, end)
     queues: list[MessageQueue | None] = [None]
     if queue is not None:
         queues = [MessageQueue(topic, broker or "", queue)]
@@ -94,7 +92,7 @@ def consume_messages(
     for each in queues:
         if len(found) < count:
             found += session.admin.messages(
-                topic, queue=each, begin_ms=begin_ms, end_ms=end_ms, offset=offset, limit=count - len(found)
+                topic, queue=each, begin_ms=since(begin), end_ms=until(end), offset=offset, limit=count - len(found)
             )
     return _table(found, "utf-8")
 
@@ -123,10 +121,6 @@ def query_queue(
     subscription = page.subscription_data.sub_string if page.subscription_data is not None else ""
     facts = {"minIndex": page.min_queue_index, "maxIndex": page.max_queue_index, "subscription": subscription}
     return Rows(("Index", "Physic Offset", "Physic Size", "Tags Code", "Eval"), rows, facts)
-
-
-def _span(begin: str | None, end: str | None) -> tuple[int, int]:
-    return 0 if begin is None else millis_of(begin), FOREVER if end is None else millis_of(end)
 
 
 def _table(messages: list[ReceivedMessage], charset: str | None) -> Rows:

@@ -7,7 +7,7 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.options import OnOff, Topic
 from pyromq.cli.output import Moment, Output, Parts, Record, Rows, body_text
-from pyromq.cli.times import millis_of
+from pyromq.cli.times import since, until
 from pyromq.client.errors import ClientError
 from pyromq.protocol.message import Message, MessageQueue, ReceivedMessage
 from pyromq.protocol.names import TRACE_TOPIC
@@ -15,7 +15,6 @@ from pyromq.protocol.properties import RESERVED
 
 commands = Subject("Messages")
 
-FOREVER = 2**63 - 1
 MessageId = Annotated[str, typer.Option("--msgId", "-i", help="Id of the message.")]
 Group = Annotated[str | None, typer.Option("--consumerGroup", "-g", help="With -d: have it consumed again.")]
 Client = Annotated[str | None, typer.Option("--clientId", "-d", help="With -g: the member that is to consume it.")]
@@ -54,8 +53,7 @@ def query_by_key(
     max_num: Annotated[int, typer.Option("--maxNum", "-m", min=1, help="At most so many.")] = 64,
 ) -> Output:
     """Find messages by key."""
-    until = FOREVER if end is None else millis_of(end)
-    found = session.admin.query_message(topic, key, max_num, millis_of(begin), until)
+    found = session.admin.query_message(topic, key, max_num, since(begin), until(end))
     return _listed(found)
 
 
@@ -101,9 +99,8 @@ def query_trace(
     max_num: Annotated[int, typer.Option("--maxNum", "-c", min=1, help="At most so many trace messages.")] = 64,
 ) -> Output:
     """Show who sent a message and who consumed it."""
-    until = FOREVER if end is None else millis_of(end)
     found = session.admin.message_trace(
-        message_id, topic=topic, begin_ms=millis_of(begin), end_ms=until, max_num=max_num
+        message_id, topic=topic, begin_ms=since(begin), end_ms=until(end), max_num=max_num
     )
     sent = [
         ("Pub", each.group, bean.client_host, Moment(each.timestamp), each.cost_ms, each.success)

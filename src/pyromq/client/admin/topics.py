@@ -11,7 +11,14 @@ from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.groups import GroupList
 from pyromq.protocol.bodies.route import TopicRouteData
 from pyromq.protocol.bodies.stats import TopicStatsTable
-from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList, TopicConfigTable, TopicList
+from pyromq.protocol.bodies.topics import (
+    UNIT,
+    UNIT_SUBSCRIBED,
+    TopicConfig,
+    TopicConfigList,
+    TopicConfigTable,
+    TopicList,
+)
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.headers.admin import (
@@ -33,8 +40,6 @@ from pyromq.protocol.routes import READ_WRITE
 
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 DEFAULT_QUEUES = 8
-UNIT = 1
-UNIT_SUBSCRIBED = 2
 MAX_PAGES = 10_000
 LOOK_AGAIN = 0.05
 

@@ -3,17 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
-from zlib import crc32
 
 from pyromq.client.errors import ClientError
 from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import ExpressionType
+from pyromq.protocol.headers.filtersrv import class_crc
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 from pyromq.protocol.records.tags import java_hash
 
 ALL = "*"
 MAX_SOURCE: Final = 256 * 1024
-CRC_MASK: Final = 0x7FFFFFFF
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class FilterClass:
         if not 0 < len(body) <= MAX_SOURCE:
             raise ClientError(f"the source of filter class {self.name} has {len(body)} bytes, not 1 to {MAX_SOURCE}")
         object.__setattr__(self, "body", body)
-        object.__setattr__(self, "crc", crc32(body) & CRC_MASK)
+        object.__setattr__(self, "crc", class_crc(body))
 
 
 def tag_subscription(topic: str, expression: str | None, version: int) -> SubscriptionData:

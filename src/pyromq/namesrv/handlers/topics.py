@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping
 
 from pyromq.namesrv.config import NamesrvConfig
 from pyromq.namesrv.routes import RouteTable
-from pyromq.namesrv.topics import UNIT, UNIT_SUBSCRIBED
 from pyromq.protocol.bodies.route import TopicRouteData
-from pyromq.protocol.bodies.topics import TopicList
+from pyromq.protocol.bodies.topics import UNIT, UNIT_SUBSCRIBED, TopicList
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.headers.namesrv import (

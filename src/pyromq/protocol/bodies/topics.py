@@ -1,6 +1,6 @@
 """Topic configuration: one topic, lists of them, the table a broker keeps and registers (also `topics.json`)."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from msgspec import field
 
@@ -10,6 +10,10 @@ from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.route import TopicQueueMappingDetail, TopicQueueMappingInfo
 from pyromq.protocol.bodies.tables import DataVersion
 from pyromq.protocol.bounds import Bound, ResourceName, declared
+
+# Bits of a topic's `topic_sys_flag`.
+UNIT: Final = 1
+UNIT_SUBSCRIBED: Final = 2
 
 
 class TopicConfig(Body):

@@ -1,11 +1,23 @@
 """Headers of sending: messages, batches, replies, send-back, transactions, recall."""
 
 from json.encoder import encode_basestring_ascii as quote
+from typing import Final
 
 from msgspec import field
 
 from pyromq.protocol.bounds import Name, PropertyText, Text
+from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
+
+STORED: Final = frozenset(
+    {
+        ResponseCode.SUCCESS,
+        ResponseCode.FLUSH_DISK_TIMEOUT,
+        ResponseCode.FLUSH_SLAVE_TIMEOUT,
+        ResponseCode.SLAVE_NOT_AVAILABLE,
+    }
+)
+"""Answers to a message that is stored, if not as safely as was asked for; producers take them for success too."""
 
 
 class SendMessageHeader(TopicHeader, kw_only=True):

@@ -27,6 +27,7 @@ from pyromq.protocol.records.host import V4_SIZE, pack_host, unpack_host
 
 MAGIC_V1: Final = -626843481  # 0xDAA320A7
 MAGIC_V2: Final = -626843477  # 0xDAA320AB: the topic's length takes two bytes, for names longer than 127
+MAGIC_BYTES: Final = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 MAGIC_BLANK: Final = -875286124  # 0xCBD43194
 MIN_SIZE: Final = 91
 BLANK_SIZE: Final = 8

@@ -19,8 +19,7 @@ from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import unwrap
 from pyromq.protocol.records.compression import MAX_INFLATED, InflatedSizeError, decompress
 from pyromq.protocol.records.record import (
-    MAGIC_V1,
-    MAGIC_V2,
+    MAGIC_BYTES,
     MAX_INFLATED_RECORDS,
     MIN_SIZE,
     Buffer,
@@ -29,8 +28,7 @@ from pyromq.protocol.records.record import (
     locate_record,
 )
 
-_MAGICS: Final = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
-_MAGIC_START: Final = _MAGICS[0][:3]
+_MAGIC_START: Final = MAGIC_BYTES[0][:3]
 _QUEUE_OFFSET: Final = slice(20, 28)
 _PHYSICAL_OFFSET: Final = slice(28, 36)
 _COMPRESSED = sysflag.COMPRESSED
@@ -163,7 +161,9 @@ def next_record(data: bytes, offset: int) -> int:
     """Where the record behind a broken one begins: where its size says if that can be, else the next that is whole."""
     end = len(data)
     following = offset + int.from_bytes(data[offset : offset + 4], signed=True)
-    if offset + MIN_SIZE <= following <= end and (following == end or data[following + 4 : following + 8] in _MAGICS):
+    if offset + MIN_SIZE <= following <= end and (
+        following == end or data[following + 4 : following + 8] in MAGIC_BYTES
+    ):
         return following
     at = data.find(_MAGIC_START, offset + 8)
     while at >= 0:

@@ -10,7 +10,7 @@ from struct import Struct
 import numpy as np
 
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.records.record import MAGIC_BLANK, MAGIC_V1, MAGIC_V2, MIN_SIZE, Blank, check_record
+from pyromq.protocol.records.record import MAGIC_BLANK, MAGIC_BYTES, MAGIC_V1, MAGIC_V2, MIN_SIZE, Blank, check_record
 from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import LogFile
 from pyromq.spark.log.windows import Window
@@ -22,7 +22,6 @@ CUT_OFF = "a record that is cut off"
 
 _ZEROS = 3  # bytes of a record's size that may be zero, and so belong to a hole before the rest of it
 _HEAD = Struct(">ii").unpack_from
-_MAGICS = tuple((magic & 0xFFFFFFFF).to_bytes(4) for magic in (MAGIC_V1, MAGIC_V2))
 
 
 def walk_file(file: LogFile, begin: int, end: int, *, is_last: bool, skip_corrupt: bool) -> Iterator[Window]:
@@ -86,7 +85,7 @@ def _first(file: LogFile, begin: int, end: int) -> int | None:
 
 
 def _next_magic(data: bytes, start: int) -> int:
-    found = [at for at in (data.find(magic, start) for magic in _MAGICS) if at >= 0]
+    found = [at for at in (data.find(magic, start) for magic in MAGIC_BYTES) if at >= 0]
     return min(found, default=-1)
 
 

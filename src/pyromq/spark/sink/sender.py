@@ -15,7 +15,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD, WRITER_FIELD
-from pyromq.protocol.headers.send import SendMessageV2Header
+from pyromq.protocol.headers.send import STORED, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import DEFAULT_TOPIC
 from pyromq.protocol.properties import encode_properties
@@ -32,15 +32,6 @@ from pyromq.spark.sink.options import TopicSinkOptions
 DEFAULT_QUEUES = 4
 
 
-STORED = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-    }
-)
-"""Answers to a message that is stored, if not as safely as was asked for; producers take them for success too."""
 BUSY = frozenset(
     {
         ResponseCode.SYSTEM_BUSY,

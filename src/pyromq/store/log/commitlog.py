@@ -9,13 +9,11 @@ from concurrent.futures import Executor
 
 from pyromq import durable
 from pyromq.disk import Bytes
-from pyromq.protocol.records.record import pack_blank
+from pyromq.protocol.records.record import BLANK_SIZE, pack_blank
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError, StoreError
 from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
-
-BLANK_SIZE = 8
 
 
 class CommitLog:

@@ -17,9 +17,9 @@ from pyromq.broker.delay.postpone import TIMED
 from pyromq.broker.replication.succession.othermasters import OtherMaster, OtherMasters
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
-from pyromq.protocol.codes import RequestCode, ResponseCode, response_name
+from pyromq.protocol.codes import RequestCode, response_name
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.send import SendMessageV2Header
+from pyromq.protocol.headers.send import STORED, SendMessageV2Header
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.remoting.client import Client
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
@@ -32,15 +32,6 @@ MAX_IN_FLIGHT = 256
 PAUSE = 1.0
 """After a failure, before the same message is sent again."""
 DEFAULT_QUEUES = 4
-
-_STORED = frozenset(
-    {
-        ResponseCode.SUCCESS,
-        ResponseCode.FLUSH_DISK_TIMEOUT,
-        ResponseCode.FLUSH_SLAVE_TIMEOUT,
-        ResponseCode.SLAVE_NOT_AVAILABLE,
-    }
-)
 
 _Key = tuple[str, str, int, int, int]
 
@@ -87,7 +78,7 @@ class Escape:
             except PyroMQError as error:
                 reason = f"{target.address}: {error}"
                 continue
-            if answer.code in _STORED:
+            if answer.code in STORED:
                 self.sent += 1
                 return PutResult(PutStatus.PUT_OK, 0, 0)
             reason = f"{target.address} answers {response_name(answer.code)}: {answer.remark}"

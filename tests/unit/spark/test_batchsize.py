@@ -1,7 +1,9 @@
 """How much a micro-batch takes. # SP-03"""
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.source.batchsize import FIRST_ROWS, BatchLimits, BatchSize
+from pyromq.spark.options import read_options
+from pyromq.spark.source.batchsize import FIRST_ROWS, BatchSize
+from pyromq.spark.source.options import SourceOptions
 
 QUEUE = MessageQueue("t", "a", 0)
 
@@ -13,13 +15,13 @@ class Clock:
         return self.now
 
 
-def admission(**limits: float | None) -> tuple[BatchSize, Clock]:
+def batch_size(**limits: str) -> tuple[BatchSize, Clock]:
     clock = Clock()
-    return BatchSize(BatchLimits(**limits), clock), clock  # type: ignore[arg-type]  # numbers of either kind
+    return BatchSize(read_options(SourceOptions, {"nameServer": "n:1", "topic": "t"} | limits, {}), clock), clock
 
 
 def test_a_minimum_waits_no_longer_than_the_delay() -> None:
-    admitted, clock = admission(min_rows=100, max_delay=10.0)
+    admitted, clock = batch_size(minOffsetsPerTrigger="100", maxTriggerDelay="10s")
     assert not admitted.is_due(0)
     assert admitted.is_due(100)
     admitted.take({QUEUE: 100})
@@ -33,7 +35,7 @@ def test_a_minimum_waits_no_longer_than_the_delay() -> None:
 
 
 def test_rows_and_bytes_both_hold() -> None:
-    admitted, _ = admission(max_rows=1000, max_bytes=50_000)
+    admitted, _ = batch_size(maxOffsetsPerTrigger="1000", maxBytesPerTrigger="50000")
     for _ in range(40):
         admitted.sized(10, 1000)  # 100 bytes each
     assert sum(admitted.take({QUEUE: 10_000}).values()) in (499, 500)
@@ -42,7 +44,7 @@ def test_rows_and_bytes_both_hold() -> None:
 
 
 def test_the_size_follows_the_duration() -> None:
-    admitted, clock = admission(target=2.0)
+    admitted, clock = batch_size(targetBatchMs="2000")
     assert admitted.take({QUEUE: 10**7}) == {QUEUE: FIRST_ROWS}
     clock.now += 0.5  # four times too quick, but no more than doubled at once
     admitted.asked()

@@ -4,10 +4,10 @@ Time comes from the clock that is passed in (seconds); nothing here asks a broke
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.source.offsets import share
+from pyromq.spark.source.options import SourceOptions
 
 FIRST_GUESS = 1024.0
 """Bytes of a message before any was seen."""
@@ -17,23 +17,12 @@ WEIGHT = 0.3
 """Of the latest batch in the mean size of messages."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchLimits:
-    """What the options say. Times in seconds."""
-
-    max_rows: int | None = None
-    max_bytes: int | None = None
-    min_rows: int | None = None
-    max_delay: float = 900.0
-    target: float | None = None
-    """How long a batch should take."""
-
-
 class BatchSize:
     """Decides batch by batch."""
 
-    def __init__(self, limits: BatchLimits, clock: Callable[[], float]) -> None:
-        self._limits = limits
+    def __init__(self, options: SourceOptions, clock: Callable[[], float]) -> None:
+        self._options = options
+        self._target = None if options.target_batch_ms is None else options.target_batch_ms / 1000
         self._clock = clock
         self._waiting_since: float | None = None
         self._mean: float | None = None
@@ -55,13 +44,13 @@ class BatchSize:
         now = self._clock()
         if self._waiting_since is None:
             self._waiting_since = now
-        if self._limits.min_rows is None or available >= self._limits.min_rows:
+        if self._options.min_offsets_per_trigger is None or available >= self._options.min_offsets_per_trigger:
             return True
-        return now - self._waiting_since >= self._limits.max_delay
+        return now - self._waiting_since >= self._options.max_delay
 
     def asked(self) -> None:
         """Spark asks for the next batch, so the last one is done: adapt the size to how long it took."""
-        target, began = self._limits.target, self._began
+        target, began = self._target, self._began
         if target is None or began is None:
             return
         self._began = None
@@ -87,9 +76,11 @@ class BatchSize:
         return taken
 
     def _budgets(self, max_rows: int | None, max_bytes: int | None) -> list[int]:
-        budgets = [limit for limit in (max_rows, self._limits.max_rows) if limit is not None]
+        budgets = [limit for limit in (max_rows, self._options.max_offsets_per_trigger) if limit is not None]
         mean = self._mean or FIRST_GUESS
-        budgets += [max(1, int(limit / mean)) for limit in (max_bytes, self._limits.max_bytes) if limit is not None]
-        if self._limits.target is not None:
+        budgets += [
+            max(1, int(limit / mean)) for limit in (max_bytes, self._options.max_bytes_per_trigger) if limit is not None
+        ]
+        if self._target is not None:
             budgets.append(self._rows)
         return budgets

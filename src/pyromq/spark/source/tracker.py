@@ -12,7 +12,7 @@ from typing import Any
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import DataLossError, LostRange, RouteError
 from pyromq.spark.net.patience import FAULTS
-from pyromq.spark.source.batchsize import BatchLimits, BatchSize
+from pyromq.spark.source.batchsize import BatchSize
 from pyromq.spark.source.bounds import all_bounds, starting_offsets
 from pyromq.spark.source.cluster import Cluster
 from pyromq.spark.source.longpoll import LOOK, LongPoll
@@ -41,14 +41,7 @@ class Tracker:
         self._long_poll = long_poll
         self._clock = clock
         self._sleep = sleep
-        limits = BatchLimits(
-            max_rows=options.max_offsets_per_trigger,
-            max_bytes=options.max_bytes_per_trigger,
-            min_rows=options.min_offsets_per_trigger,
-            max_delay=options.max_delay,
-            target=None if options.target_batch_ms is None else options.target_batch_ms / 1000,
-        )
-        self._batch_size = BatchSize(limits, clock)
+        self._batch_size = BatchSize(options, clock)
         self._initial: Json | None = None
         self._target: Positions | None = None
         self._queues: list[MessageQueue] = []

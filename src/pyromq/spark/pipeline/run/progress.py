@@ -53,7 +53,7 @@ class Progress(msgspec.Struct, kw_only=True):
 
 def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport | None, totals: Totals) -> Progress:
     """From Spark's JSON of a finished batch; adds to the totals."""
-    start, end, latest = (_offset(event, key) for key in ("startOffset", "endOffset", "latestOffset"))
+    start, end, latest = (event_offset(event, key) for key in ("startOffset", "endOffset", "latestOffset"))
     messages = lost = 0
     lag: dict[str, int] = {}
     if end is not None:
@@ -94,11 +94,6 @@ def queue_name(queue: MessageQueue) -> str:
     return f"{queue.topic}/{queue.broker_name}/{queue.queue_id}"
 
 
-def end_of(event: Mapping[str, Any]) -> Offset | None:
-    """Up to where a batch read."""
-    return _offset(event, "endOffset")
-
-
 def _add(totals: Totals, made: Progress) -> None:
     totals.batches += 1
     totals.messages += made.messages
@@ -110,7 +105,8 @@ def _add(totals: Totals, made: Progress) -> None:
         totals.rows[name] = totals.rows.get(name, 0) + count
 
 
-def _offset(event: Mapping[str, Any], key: str) -> Offset | None:
+def event_offset(event: Mapping[str, Any], key: str) -> Offset | None:
+    """An offset of the only source of a batch; None where it is not told, or not in a form of ours."""
     sources = event.get("sources") or [{}]
     value = sources[0].get(key)
     if isinstance(value, str):

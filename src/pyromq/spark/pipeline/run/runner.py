@@ -29,7 +29,7 @@ from pyromq.spark.pipeline.definition.plan import Plan, make_sinks, message_colu
 from pyromq.spark.pipeline.run import rowsink, rowsource, stages
 from pyromq.spark.pipeline.run.faults import explain, is_transient
 from pyromq.spark.pipeline.run.outputs import check_output, check_types, keep_outputs
-from pyromq.spark.pipeline.run.progress import Progress, Totals, end_of, read_progress
+from pyromq.spark.pipeline.run.progress import Progress, Totals, event_offset, read_progress
 from pyromq.spark.pipeline.run.session import cores, settings, start_session
 from pyromq.spark.pipeline.run.survey import Survey
 from pyromq.spark.pipeline.run.topics import ensure_topics
@@ -221,7 +221,7 @@ class PipelineRun:
                 self._last_batch = int(event["batchId"])
                 report = self.state.reported(self._last_batch)
                 made = read_progress(self.definition.name, event, report, self.totals)
-                self._survey.complete(made, end_of(event))
+                self._survey.complete(made, event_offset(event, "endOffset"))
                 write_file(self.state.status, msgspec.json.encode(made))
                 if self._on_progress is not None:
                     self._on_progress(made)

@@ -85,24 +85,11 @@ def _joined(lost: Sequence[LostRange]) -> list[LostRange]:
 
 
 def _record(state: State, query: str, batch: int, lost: Sequence[LostRange]) -> None:
-    now = datetime.now(UTC)
-    rows = [
-        Loss(
-            batch=batch,
-            time=now,
-            topic=each.topic,
-            broker=each.broker,
-            queue=each.queue,
-            first=each.start,
-            end=each.end,
-            messages=each.messages,
-            reason=each.reason,
-        )
-        for each in lost
-    ]
+    common = {"batch": batch, "time": datetime.now(UTC)}
+    rows = [common | each._asdict() | {"first": each.start, "messages": each.messages} for each in lost]
     sink = ParquetSink(name=NAME, path=str(loss_table(state)))
     task = sink.open(Attempt(query, batch, 0), SCHEMA)
-    task.write(pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], SCHEMA))
+    task.write(pa.RecordBatch.from_pylist(rows, SCHEMA))
     sink.commit(query, batch, [task.close()])
 
 

@@ -76,18 +76,23 @@ def environment_options(known: Mapping[str, Option], environ: Mapping[str, str])
     return options
 
 
-def _tls_settings(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The variables, with what the properties file that `tls.config.file` names says over them."""
+def _properties(environ: Mapping[str, str], variable: str, what: str) -> Mapping[str, str]:
+    """What the properties file says that a variable names; nothing without the variable."""
     from pyromq.protocol import javaproperties  # noqa: PLC0415 - wanted only when there is such a file
     from pyromq.protocol.errors import ProtocolError  # noqa: PLC0415
 
-    path = environ.get("TLS_CONFIG_FILE")
+    path = environ.get(variable)
     if not path:
-        return environ
+        return {}
     try:
-        found = javaproperties.loads(Path(path).read_text(encoding="utf-8"))
+        return javaproperties.loads(Path(path).read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, ProtocolError) as error:
-        raise ClientError(f"TLS settings {path} (TLS_CONFIG_FILE) cannot be read: {error}") from error
+        raise ClientError(f"{what} {path} ({variable}) cannot be read: {error}") from error
+
+
+def _tls_settings(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The variables, with what the properties file that `tls.config.file` names says over them."""
+    found = _properties(environ, "TLS_CONFIG_FILE", "TLS settings")
     return {**environ, **{key.upper().replace(".", "_"): text for key, text in found.items()}}
 
 
@@ -109,14 +114,6 @@ def _tls(settings: Mapping[str, str]) -> object:
 
 def _credentials(environ: Mapping[str, str]) -> dict[str, str]:
     """Credentials from the properties file that `rocketmq.client.keyFile` names, when that variable is set."""
-    from pyromq.protocol import javaproperties  # noqa: PLC0415 - wanted only when a key file is
-
-    path = environ.get("ROCKETMQ_CLIENT_KEYFILE")
-    if not path:
-        return {}
-    try:
-        found = javaproperties.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise ClientError(f"credentials file {path} (ROCKETMQ_CLIENT_KEYFILE) cannot be read: {error}") from error
+    found = _properties(environ, "ROCKETMQ_CLIENT_KEYFILE", "credentials file")
     names = {"AccessKey": "access_key", "SecretKey": "secret_key", "SecurityToken": "security_token"}
     return {option: found[name] for name, option in names.items() if found.get(name)}

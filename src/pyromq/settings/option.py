@@ -131,11 +131,9 @@ class Option:
             return ""
         if isinstance(value, _Computed):
             return value.shown
-        if isinstance(value, bool):
-            return "true" if value else "false"
         if isinstance(value, tuple):
             return ";".join(map(self.render, value))
-        return str(value.value if isinstance(value, enum.Enum) else value)
+        return text_of(value)
 
     def _convert(self, text: str) -> object:
         if self.optional and not text:
@@ -276,10 +274,15 @@ def _parts(hint: Any) -> tuple[list[Any], list[object], bool]:
     return hints, marks, optional
 
 
-def _choice(value: object) -> str:
+def text_of(value: object) -> str:
+    """A single value, as property files and Java have it."""
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.name if isinstance(value, enum.IntEnum) else str(value)
+    return str(value.value if isinstance(value, enum.Enum) else value)
+
+
+def _choice(value: object) -> str:
+    return value.name if isinstance(value, enum.IntEnum) else text_of(value)
 
 
 def _constant(value: object) -> str:

@@ -21,6 +21,7 @@ from pyromq.protocol.bodies.enums import ConsumeFromWhere
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.settings.declaration import nearest, options
 from pyromq.settings.errors import ConfigError
+from pyromq.settings.option import text_of
 
 QUICK = {
     "flush_disk_type": "ASYNC_FLUSH",  # the folder goes with the test: no message has to outlive the machine
@@ -45,7 +46,7 @@ class Cluster:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         self._number = brokers
         self._path = Path(path) if path is not None else None
-        self._settings = {name: _text(value) for name, value in (settings or {}).items()}
+        self._settings = {name: text_of(value) for name, value in (settings or {}).items()}
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._loop: BackgroundLoop | None = None
         self._name_server: NameServer | None = None
@@ -197,7 +198,3 @@ def _python_names(settings: Mapping[str, str]) -> dict[str, str]:
             raise ConfigError(f"brokers have no setting {given!r}" + (f"; did you mean {near!r}?" if near else ""))
         found[name] = value
     return found
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -106,6 +106,10 @@ def test_credentials_file(tmp_path: Path) -> None:
     assert "12345678" not in repr(config)
     with pytest.raises(ClientError, match="cannot be read"):
         ClientConfig.build({}, environ={"ROCKETMQ_CLIENT_KEYFILE": str(tmp_path / "none")})
+    path.write_text("SecretKey=do-not-show-me\\u12\n")
+    with pytest.raises(ClientError, match="cannot be read") as caught:
+        ClientConfig.build({}, environ={"ROCKETMQ_CLIENT_KEYFILE": str(path)})
+    assert "do-not-show-me" not in str(caught.value)
 
 
 def test_unknown_option_names_the_nearest() -> None:

@@ -25,6 +25,7 @@ from pyromq.protocol.release import CURRENT, version_name
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.settings.errors import ConfigError, NotReloadableError
+from pyromq.settings.option import text_of
 from pyromq.store.config import BrokerRole
 from pyromq.store.log.damage import Stretch
 from pyromq.store.space import used_ratio
@@ -200,11 +201,7 @@ def runtime_info(core: Core, parts: Iterable[Part]) -> dict[str, str]:
     info["EndTransactionThreadPoolQueueCapacity"] = core.ports.server.limits.requests_per_connection
     for part in parts:
         info.update(part.runtime())
-    return {key: _text(value) for key, value in info.items()}
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    return {key: text_of(value) for key, value in info.items()}
 
 
 def _place(damage: Stretch) -> str:

@@ -13,7 +13,7 @@ from pyromq.cli.plaintext import one_line
 from pyromq.errors import PyroMQError
 from pyromq.protocol import javaproperties
 from pyromq.settings.declaration import options
-from pyromq.settings.option import Option
+from pyromq.settings.option import Option, text_of
 from pyromq.settings.process import ProcessSettings
 
 S = TypeVar("S", bound=ProcessSettings)
@@ -32,7 +32,7 @@ def settings_command(settings: type[S]) -> Callable[[Callable[..., None]], Calla
 
         def command(config_file: Path | None, print_config: bool, **values: Any) -> None:
             arguments = {each.name: values.pop(each.name) for each in own}
-            flags = {name: _text(value) for name, value in values.items() if value is not None}
+            flags = {name: text_of(value) for name, value in values.items() if value is not None}
             try:
                 config = settings.load(file=config_file, environ=os.environ, flags=flags)
             except PyroMQError as error:
@@ -75,7 +75,3 @@ def _parameter(option: Option) -> inspect.Parameter:
 
 def _keyword(name: str, annotation: object, default: object) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _text(value: object) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

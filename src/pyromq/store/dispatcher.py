@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from pyromq.protocol.records import sysflag
 from pyromq.store.arrival import Arrival, Listener, Run, code_of
-from pyromq.store.errors import DiskFullError, StoreFormatError
+from pyromq.store.errors import DiskFullError, StoreFormatError, ensure
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog
@@ -141,6 +141,14 @@ class Dispatcher:
                 error,
             )
         return False
+
+    def check(self) -> None:
+        """What must hold between two calls: the invariant above, as far as it shows without reading."""
+        ensure(self.position <= self._log.max_offset, f"dispatched up to {self.position}, behind the end of the log")
+        ensure(bool(self.waiting) == (self.backlog > 0), f"{len(self.waiting)} entries wait, counted {self.backlog}")
+        if self.waiting and not self._advancing:
+            first = self.waiting[0].physical_offset
+            ensure(first >= self.position, f"the record at {first} waits, dispatched up to {self.position}")
 
     def forget(self, offset: int) -> None:
         """The log was cut to `offset`."""

@@ -25,3 +25,9 @@ class DiskFullError(StoreError):
     """No blocks left for a write. Nothing was written; the same call works again once there is space."""
 
     retryable = True
+
+
+def ensure(holds: bool, broken: str) -> None:
+    """An invariant, checked off the hot path and not left out by `python -O`. Raises AssertionError."""
+    if not holds:
+        raise AssertionError(broken)

@@ -15,7 +15,7 @@ from pyromq import durable
 from pyromq.protocol.records import sysflag
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatcher import Dispatcher
-from pyromq.store.errors import DiskFullError, StoreFormatError
+from pyromq.store.errors import DiskFullError, StoreFormatError, ensure
 from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
@@ -358,6 +358,7 @@ class Recovery:
             repairs.append(f"{excess} queues pointed behind the end and are cut")
         files = len(self._log.files)
         zeroed = self._log.truncate(end)
+        ensure(self._log.max_offset == end, f"the log ends at {self._log.max_offset}, recovery found {end}")
         if zeroed:
             repairs.append(
                 f"an incomplete end was removed ({fault})" if fault else "stale bytes at the end were removed"

@@ -55,6 +55,7 @@ class Upkeep:
         self._now = now
         self._flusher.settle()
         self._flusher.expire(now)
+        self._dispatcher.check()
         if self._is_due("sample", now, _SECOND):
             self._stats.sample(now)
         if self._is_due("probe", now, _SECOND):

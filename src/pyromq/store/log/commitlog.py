@@ -11,7 +11,7 @@ from pyromq import durable
 from pyromq.disk import Bytes
 from pyromq.protocol.records.record import BLANK_SIZE, pack_blank
 from pyromq.store.config import StoreConfig
-from pyromq.store.errors import DiskFullError, StoreError
+from pyromq.store.errors import DiskFullError, StoreError, ensure
 from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
 
@@ -158,6 +158,7 @@ class CommitLog:
         if file is not None and not file.full:
             file.append(pack_blank(file.size - file.position))
             file.position = file.size
+        ensure(file is None or (file.full and file.end == fresh.start), f"{fresh.path} does not follow {file}")
         files.files.append(fresh)
         self.last = fresh
         self.limit = -1

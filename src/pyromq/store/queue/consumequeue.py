@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
-from pyromq.store.errors import StoreFormatError
+from pyromq.store.errors import StoreFormatError, ensure
 from pyromq.store.queue.files import Descriptors, QueueFiles, sync_files
 from pyromq.store.queue.offsettime import FILLER_SIZE
 
@@ -212,6 +212,8 @@ class ConsumeQueue:
         """Hand everything to the files (not yet to the disk). Raises DiskFullError; nothing is lost then."""
         if self._written < self.max_offset:
             begin = self._written
+            held = len(self._tail) // ENTRY_SIZE
+            ensure(self._tail_start + held == self.max_offset, f"{self} has {held} entries from {self._tail_start} on")
             data = self._tail[(begin - self._tail_start) * ENTRY_SIZE :]
             self._files.write(begin * ENTRY_SIZE, data)
             self._written = self.max_offset

@@ -1,0 +1,38 @@
+"""The walks of the architecture page are taken as it says, and are short."""
+
+import asyncio
+
+import pytest
+
+from tests.architecture.page import listed
+from tests.architecture.walks import Walk, broker_walks, client_walks, spark_walk
+
+MOST_FILES = 16
+MOST_STEPS = 25
+MOST_LEVELS = 4
+
+
+@pytest.fixture(scope="module")
+def walks() -> dict[str, Walk]:
+    taken = [*asyncio.run(broker_walks()), *asyncio.run(client_walks()), spark_walk()]
+    return {walk.title: walk for walk in taken}
+
+
+@pytest.mark.parametrize("title", ["A send", "A pull", "A producer's send", "A push delivery", "A Spark batch"])
+def test_the_page_tells_the_way(title: str, walks: dict[str, Walk]) -> None:
+    taken = {str(step) for step in walks[title].steps}
+    told = listed(title)
+    assert told
+    assert [step for step in told if step not in taken] == [], "python -m tests.architecture rewrites the page"
+
+
+def test_a_send_is_read_in_one_sitting(walks: dict[str, Walk]) -> None:
+    send = walks["A send"]
+    assert send.own_files <= MOST_FILES
+    assert len(send.beyond_frames) <= MOST_STEPS
+
+
+def test_a_producer_hands_a_message_over_in_few_levels(walks: dict[str, Walk]) -> None:
+    depth = {str(step): step.depth for step in walks["A producer's send"].calls}
+    levels = depth["remoting/client.py:Client.call"] - depth["client/producer/producer.py:Producer.send"] + 1
+    assert levels <= MOST_LEVELS

@@ -18,16 +18,23 @@ if TYPE_CHECKING:
     from pyromq.client.public import __all__ as __all__
 else:
     _CLIENTS = {
-        "Admin": "admin",
-        "Producer": "producer",
-        "PullConsumer": "pull_consumer",
-        "PushConsumer": "push_consumer",
-        "TransactionProducer": "producer",
+        "Admin": "client.blocking.admin",
+        "Producer": "client.blocking.producer",
+        "PullConsumer": "client.blocking.pull_consumer",
+        "PushConsumer": "client.blocking.push_consumer",
+        "TransactionProducer": "client.blocking.producer",
+    }
+    # What goes with a producer is loaded with no more than it needs; the first of all other names loads all of them.
+    _HOMES = _CLIENTS | {
+        **dict.fromkeys(("Message", "MessageQueue", "ReceivedMessage"), "protocol.message"),
+        **dict.fromkeys(("BrokerError", "ClientError", "NoRouteError", "SendFailedError"), "client.errors"),
+        **dict.fromkeys(("SendResult", "SendStatus"), "client.producer.results"),
+        "PyroMQError": "errors",
     }
 
     def __getattr__(name: str) -> object:
-        if name in _CLIENTS:
-            value = getattr(importlib.import_module(f"pyromq.client.blocking.{_CLIENTS[name]}"), name)
+        if name in _HOMES:
+            value = getattr(importlib.import_module(f"pyromq.{_HOMES[name]}"), name)
         elif (name.startswith("_") and name != "__all__") or importlib.util.find_spec(f"pyromq.{name}") is not None:
             value = None  # what tools ask every module for; a module below this one, which `import` loads by itself
         else:

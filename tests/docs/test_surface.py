@@ -102,6 +102,14 @@ def test_importing_the_package_loads_no_client() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_producer_loads_no_consumer() -> None:
+    code = (
+        "import sys\nfrom pyromq import Message, Producer, PyroMQError, SendFailedError, SendStatus\n"
+        "assert not [name for name in sys.modules if name.startswith('pyromq.client.consumer')]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_documentation_and_examples_import_public_modules_only() -> None:
     texts = {
         f"{page.name}:{block.line}": block.text

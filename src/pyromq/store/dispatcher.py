@@ -16,6 +16,7 @@ from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
+from pyromq.store.log.plainrecord import MIN_SIZE
 from pyromq.store.log.walk import LogRecord, Walker
 from pyromq.store.queue.table import ConsumeQueues
 
@@ -53,6 +54,8 @@ class Dispatcher:
         """Store time of the last record dispatched."""
         self.growing = False
         """The log gets pieces of another one, whose last record may still be on its way."""
+        self.skipped = 0
+        """Bytes of damage stepped over before `position`, in which messages of any queue may have been."""
         self.stuck = False
         """A queue could not be written, for want of disk space; `advance` tries again from there."""
         self._advancing = False
@@ -91,7 +94,7 @@ class Dispatcher:
             if not run.enter(self._index):
                 return False
         except (DiskFullError, OSError) as error:
-            return run.count == 1 and self.halt(run, error)  # more than one are tried again, record by record
+            return run.count == 1 and self._halt(run, error)  # more than one are tried again, record by record
         except StoreFormatError as error:
             log.error("the record at %d is left out of its queue: %s", run.physical_offset, error)  # noqa: TRY400
         self.position = run.physical_offset + run.size
@@ -106,8 +109,12 @@ class Dispatcher:
                         listener(arrival)
         return True
 
-    def recover(self, record: LogRecord) -> bool:
-        """Enter a record of the log unless it is there already. False when the disk is full."""
+    def recover(self, record: LogRecord, skipped: int) -> bool:
+        """Enter a record of the log unless it is there already. False when the disk is full.
+
+        Behind `skipped` bytes of damage its queue may lack more messages than it takes for granted: it keeps their
+        offsets.
+        """
         properties = record.properties()
         try:
             queue = self._queues.get_or_create(record.topic, record.queue_id)
@@ -126,21 +133,14 @@ class Dispatcher:
             properties,
             queue,
         )
+        gap = record.queue_offset - queue.max_offset
+        behind = arrival.queued and record.offset + record.size > queue.max_physical_offset
+        if behind and queue.per_file < gap <= skipped // MIN_SIZE:
+            try:
+                queue.reserve_to(record.queue_offset)
+            except (DiskFullError, OSError) as error:
+                return self._halt(arrival, error)
         return self.enter(arrival)
-
-    def halt(self, record: Arrival | Run | LogRecord, error: Exception) -> bool:
-        """There is no space to enter a record: have `advance` try again, and messages refused until then. False."""
-        if not self.stuck:
-            self.stuck = True
-            self._flags.set(Flag.LOGIC_DISK_FULL)
-            log.error(
-                "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
-                record.queue_id,
-                record.topic,
-                record.queue_offset,
-                error,
-            )
-        return False
 
     def check(self) -> None:
         """What must hold between two calls: the invariant above, as far as it shows without reading."""
@@ -215,9 +215,26 @@ class Dispatcher:
         start = max(self.position, self._log.min_offset)
         walker = Walker(self._log.files, start, verify_crc=False, end=end, damage=self._damage, growing=self.growing)
         for record in walker:
-            if not self.recover(record):
-                return
-        self.position = max(self.position, walker.position)
+            if not self.recover(record, self.skipped + walker.skipped):
+                self.position = record.offset
+                break
+        else:
+            self.position = max(self.position, walker.position)
+        self.skipped += walker.skipped
+
+    def _halt(self, record: Arrival | Run, error: Exception) -> bool:
+        """There is no space to enter a record: have `advance` try again, and messages refused until then. False."""
+        if not self.stuck:
+            self.stuck = True
+            self._flags.set(Flag.LOGIC_DISK_FULL)
+            log.error(
+                "queue %d of topic %s or the index cannot take offset %d: %s; messages are refused until it can",
+                record.queue_id,
+                record.topic,
+                record.queue_offset,
+                error,
+            )
+        return False
 
     def _resume(self) -> None:
         self.stuck = False

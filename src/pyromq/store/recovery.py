@@ -272,15 +272,12 @@ class Recovery:
                         return self._walk_all(end)
                     if record.damaged and not (queue is None or queue.is_new):
                         continue  # if it says the truth, the next one says so, too
-                    if not self._reserve(record, expected, lost):
-                        self._stalled = record.offset
-                        continue
                 elif record.queue_offset < expected and not self._give_way(queue, record):
                     log.warning("the record at %d claims an offset given away before: left out", record.offset)
                     continue
                 self._entered += 1
-            if not self._dispatcher.recover(record):
-                self._stalled = record.offset
+            if not self._dispatcher.recover(record, walker.skipped):
+                self._stalled, self._dispatcher.skipped = record.offset, walker.skipped
         self._last_timestamp = max(self._last_timestamp, walker.last_timestamp)
         return walker
 
@@ -291,17 +288,6 @@ class Recovery:
             walker.known_end = max(walker.known_end, end_of_data(self._log.files))
             self._known_end = walker.known_end
             yield from walker
-
-    def _reserve(self, record: LogRecord, expected: int, lost: int) -> bool:
-        """Keep the offsets of messages that are lost, more of them than a queue takes for granted. False: disk full."""
-        queue = self._queues.get(record.topic, record.queue_id)
-        if queue is None or not queue.per_file < record.queue_offset - expected <= lost:
-            return True
-        try:
-            queue.reserve_to(record.queue_offset)
-        except DiskFullError as error:
-            return self._dispatcher.halt(record, error)
-        return True
 
     def _give_way(self, queue: ConsumeQueue | None, record: LogRecord) -> bool:
         """Whether a record may have an offset that is taken: its queue then ends before it.

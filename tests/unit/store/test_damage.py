@@ -9,12 +9,15 @@ from typing import NamedTuple
 import pytest
 
 from pyromq.protocol.records.record import peek_record
-from pyromq.store.config import BrokerRole
-from pyromq.store.errors import StoreFormatError
+from pyromq.store.config import BrokerRole, FlushDiskType
+from pyromq.store.errors import DiskFullError, StoreFormatError
+from pyromq.store.flags import Flag
+from pyromq.store.log.put import PutStatus
 from pyromq.store.log.resync import next_record
 from pyromq.store.messagestore import MessageStore
+from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.save.manifest import FILE_NAME, Manifest
-from tests.unit.store.storage import Clock, bodies, crash_copy, log_file, open_store, put
+from tests.unit.store.storage import Clock, bodies, crash_copy, log_file, message, open_store, put
 
 TOPICS = ("orders", "bills")
 QUEUES = 2
@@ -283,6 +286,51 @@ def test_queues_with_more_holes_than_a_file_has_entries(tmp_path: Path) -> None:
     lose(tmp_path, "consumequeue")
     again = open_store(tmp_path)
     assert bodies(again) == [b"%d" % n for n in (*range(40), *range(160, 200))]
+    again.close()
+
+
+@pytest.mark.parametrize("full_at", [30, 160])  # at an entry before the hole, or while the hole is filled
+@pytest.mark.parametrize("flush", list(FlushDiskType))
+def test_a_full_disk_while_offsets_of_lost_messages_are_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_at: int, flush: FlushDiskType
+) -> None:
+    clock = Clock()
+    store = open_store(tmp_path, clock)
+    results = [put(store, body=b"%d" % n) for n in range(200)]
+    put(store, "bills")
+    store.close()
+    for result in results[40:160]:
+        flip(tmp_path, result.physical_offset + 4, 0xFF)
+    lose(tmp_path, "consumequeue")
+    append = ConsumeQueue.append
+
+    def append_below(queue: ConsumeQueue, queue_offset: int, *rest: int) -> bool:
+        if queue_offset >= full_at:
+            raise DiskFullError("no space left")
+        return append(queue, queue_offset, *rest)
+
+    def no_space(*_: object) -> None:
+        raise DiskFullError("no space left")
+
+    monkeypatch.setattr("pyromq.store.queue.files.write_at", no_space)
+    monkeypatch.setattr(ConsumeQueue, "append", append_below)
+    again = open_store(tmp_path, clock, flush_disk_type=flush)
+    for _ in range(2):
+        assert again.flags.has(Flag.LOGIC_DISK_FULL)
+        assert again.max_offset("orders", 0) == min(full_at, 40)
+        assert again.put(message()).status is PutStatus.SERVICE_NOT_AVAILABLE
+        clock.now += 2_000
+        again.tick()
+    monkeypatch.undo()
+    clock.now += 2_000
+    again.tick()
+    kept = [n for n in range(200) if not 40 <= n < 160]
+    queue = again.queues.get_or_create("orders", 0)
+    assert [queue.entry(n)[:2] for n in kept] == [(results[n].physical_offset, results[n].size) for n in kept]  # type: ignore[index]
+    assert bodies(again) == [b"%d" % n for n in kept]
+    assert bodies(again, "bills") == [b"hello"]
+    assert put(again).queue_offset == 200
+    assert put(again, "bills").queue_offset == 1
     again.close()
 
 

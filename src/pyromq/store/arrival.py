@@ -1,7 +1,7 @@
 """What a record is on its way from the log to queue, index and whoever waits: made where it is appended, or read back.
 
-One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`. Both know how they
-are entered; when they may be is up to the dispatcher.
+One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`. When and how they are
+entered is up to the dispatcher.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,7 +19,6 @@ from pyromq.store.queue.consumequeue import ConsumeQueue
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
 _COMMIT = sysflag.COMMIT
-_ROLLBACK = sysflag.ROLLBACK
 
 
 class Arrival(msgspec.Struct, gc=False):
@@ -52,16 +51,6 @@ class Arrival(msgspec.Struct, gc=False):
         """Each record by itself."""
         return (self,)
 
-    def enter(self, index: Index | None) -> bool:
-        """Into queue and index, unless it is there. Raises DiskFullError, OSError; StoreFormatError for its offset."""
-        kind = self.sys_flag & _TRANSACTION
-        if not kind or kind == _COMMIT:
-            self.queue.append(self.queue_offset, self.physical_offset, self.size, self.tags_code)
-        if index is not None and kind != _ROLLBACK:
-            find = self.properties.get
-            index.add(self.topic, find("UNIQ_KEY"), find("KEYS"), self.physical_offset, self.store_timestamp)
-        return True
-
 
 class Run(msgspec.Struct, gc=False):
     """Records of one queue that lie behind each other in the log, those of a batch: what they are entered with.
@@ -82,8 +71,6 @@ class Run(msgspec.Struct, gc=False):
     codes: Sequence[int]
     keys: Sequence[Key]
     texts: Sequence[bytes]
-
-    queued: ClassVar[bool] = True
 
     @property
     def count(self) -> int:

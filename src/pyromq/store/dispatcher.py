@@ -23,6 +23,8 @@ from pyromq.store.queue.table import ConsumeQueues
 log = logging.getLogger(__name__)
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
+_COMMIT = sysflag.COMMIT
+_ROLLBACK = sysflag.ROLLBACK
 
 
 class Dispatcher:
@@ -85,28 +87,72 @@ class Dispatcher:
         finally:
             self._advancing, self._asked = False, -1
 
-    def enter(self, run: Arrival | Run) -> bool:
-        """Enter records that may be seen into queue and index, and tell who listens. Out of turn if others wait.
+    def enter(self, arrival: Arrival) -> bool:
+        """Enter a record that may be seen into queue and index, and tell who listens. Out of turn if others wait.
 
-        False when that takes space that the disk does not have, or must be done record by record.
+        False when that takes space that the disk does not have.
         """
+        topic, offset, size, timestamp = arrival.topic, arrival.physical_offset, arrival.size, arrival.store_timestamp
+        kind = arrival.sys_flag & _TRANSACTION
+        queued = not kind or kind == _COMMIT
+        try:
+            if queued:
+                arrival.queue.append(arrival.queue_offset, offset, size, arrival.tags_code)
+            if self._index is not None and kind != _ROLLBACK:
+                find = arrival.properties.get
+                self._index.add(topic, find("UNIQ_KEY"), find("KEYS"), offset, timestamp)
+        except (DiskFullError, OSError) as error:
+            return self._halt(arrival, error)
+        except StoreFormatError as error:
+            log.error("the record at %d is left out of its queue: %s", offset, error)  # noqa: TRY400
+        self.position = offset + size
+        self.last_timestamp = timestamp
+        if self.stuck:
+            self._resume()
+        if queued:
+            for listener, topics in self.listeners:
+                if topics is None or topic in topics:
+                    listener(arrival)
+        return True
+
+    def enter_run(self, run: Run) -> bool:
+        """`enter` for the records of a batch, as one. False when they must be entered one by one, again if need be."""
+        topic = run.topic
         try:
             if not run.enter(self._index):
                 return False
-        except (DiskFullError, OSError) as error:
-            return run.count == 1 and self._halt(run, error)  # more than one are tried again, record by record
-        except StoreFormatError as error:
-            log.error("the record at %d is left out of its queue: %s", run.physical_offset, error)  # noqa: TRY400
+        except (DiskFullError, OSError, StoreFormatError):
+            return False
         self.position = run.physical_offset + run.size
         self.last_timestamp = run.store_timestamp
         if self.stuck:
             self._resume()
-        topic = run.topic
         for listener, topics in self.listeners:
-            if (topics is None or topic in topics) and run.queued:
+            if topics is None or topic in topics:
                 for arrival in run.arrivals():
                     if topics is None or topic in topics:  # hearing of one may change who wants the next
                         listener(arrival)
+        return True
+
+    def enter_group(self, group: Sequence[Arrival]) -> bool:
+        """`enter` for each, step by step for all, which is a tenth quicker: loops so short that the processor keeps
+        them at hand. False when they must be entered one by one, again if need be."""
+        try:
+            for each in group:
+                each.queue.append(each.queue_offset, each.physical_offset, each.size, each.tags_code)
+            if self._index is not None:
+                self._index.add_many(group)
+        except (DiskFullError, OSError, StoreFormatError):
+            return False
+        last = group[-1]
+        self.position = last.physical_offset + last.size
+        self.last_timestamp = last.store_timestamp
+        there = {each.topic for each in group}
+        for listener, topics in self.listeners:
+            if topics is None or any(topic in topics for topic in there):
+                for each in group:
+                    if topics is None or each.topic in topics:
+                        listener(each)
         return True
 
     def recover(self, record: LogRecord, skipped: int) -> bool:
@@ -165,21 +211,21 @@ class Dispatcher:
         waiting, together = self.waiting, not self.stuck
         while waiting and waiting[0].physical_offset + waiting[0].size <= end:
             if together and len(group := self._group(end)) > 1:
-                together = self._enter_group(group)
+                together = self.enter_group(group)
                 if together:
                     self.backlog -= len(group)
                     for _ in group:
                         waiting.popleft()
                 continue
             run = waiting[0]
-            if self.enter(run):
-                waiting.popleft()
-                self.backlog -= run.count
-            elif run.count > 1:
+            if isinstance(run, Run) and not self.enter_run(run):
                 waiting.popleft()
                 waiting.extendleft(reversed(run.arrivals()))  # as many as there is space for
-            else:
+                continue
+            if isinstance(run, Arrival) and not self.enter(run):
                 return
+            waiting.popleft()
+            self.backlog -= run.count
 
     def _group(self, end: int) -> list[Arrival]:
         """The first of those that wait, as far as they are messages for consumers that may be seen."""
@@ -189,27 +235,6 @@ class Dispatcher:
                 break
             group.append(run)
         return group
-
-    def _enter_group(self, group: Sequence[Arrival]) -> bool:
-        """`enter` for each, step by step for all, which is a tenth quicker: loops so short that the processor keeps
-        them at hand. False when they must be entered one by one, again if need be."""
-        try:
-            for each in group:
-                each.queue.append(each.queue_offset, each.physical_offset, each.size, each.tags_code)
-            if self._index is not None:
-                self._index.add_many(group)
-        except (DiskFullError, OSError, StoreFormatError):
-            return False
-        last = group[-1]
-        self.position = last.physical_offset + last.size
-        self.last_timestamp = last.store_timestamp
-        there = {each.topic for each in group}
-        for listener, topics in self.listeners:
-            if topics is None or any(topic in topics for topic in there):
-                for each in group:
-                    if topics is None or each.topic in topics:
-                        listener(each)
-        return True
 
     def _enter_log(self, end: int) -> None:
         start = max(self.position, self._log.min_offset)
@@ -222,7 +247,7 @@ class Dispatcher:
             self.position = max(self.position, walker.position)
         self.skipped += walker.skipped
 
-    def _halt(self, record: Arrival | Run, error: Exception) -> bool:
+    def _halt(self, record: Arrival, error: Exception) -> bool:
         """There is no space to enter a record: have `advance` try again, and messages refused until then. False."""
         if not self.stuck:
             self.stuck = True

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import signal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,10 @@ from hypothesis import HealthCheck, settings
 # A busy machine must not fail a test: no time limit on single examples.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So it is in the background of a shell, and every program that a test starts and interrupts would inherit it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 BOUND = 120.0
 """Ends an asynchronous test that hangs; nothing waits for it."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.protocol.message import Message
+from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.records.batch import encode_batch
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
@@ -28,6 +28,7 @@ LOSSES = ("nothing", "nothing", "queue file", "queue", "queues", "cut", "index",
 FOUND = (
     3867653372,  # a queue was being rebuilt at the second cut, which also took the manifest
     3468115012,  # a record whose torn store time lies in the future
+    2476282224,  # a flipped bit turned the body of one message into that of another
 )
 """Seeds that once failed."""
 
@@ -176,8 +177,10 @@ class Life:
                     for message, number in zip(result.messages(), result.queue_offsets, strict=True):
                         place = topic, queue_id, number
                         assert message.queue_offset == number
-                        assert message.body not in bodies, f"{place} repeats {bodies[message.body]}"
-                        found[place], bodies[message.body] = message.body, place
+                        found[place] = message.body
+                        if _is_itself(message):  # a flipped bit may have made its body that of another
+                            assert message.body not in bodies, f"{place} repeats {bodies[message.body]}"
+                            bodies[message.body] = place
         lost = {place: body for place, body in self.flushed.items() if found.get(place) != body}
         assert not lost, f"{len(lost)} of {len(self.flushed)} flushed messages are lost: {sorted(lost)[:3]}"
         for place in self.intact:
@@ -192,6 +195,11 @@ class Life:
                 assert store.max_offset(topic, queue_id) >= 1 + max(
                     (place[2] for place in found if place[:2] == (topic, queue_id)), default=-1
                 )
+
+
+def _is_itself(message: ReceivedMessage) -> bool:
+    """Whether body and unique key still name the same number."""
+    return message.properties.get("UNIQ_KEY", "")[1:].lstrip("0").encode() == message.body.partition(b":")[0]
 
 
 @pytest.fixture

@@ -137,7 +137,10 @@ def _without_figures(line: str) -> str:
 
 SHORTENED: dict[str, Callable[[str], str]] = {
     # Rates of the last seconds, and the age of the oldest message in hours.
-    "clusterList": lambda line: re.sub(r"(?<= )\d+\.\d\d(?=\(| <ratio>)", "<rate>", line),
+    # Rates; and by how many seconds the timer is behind, which is 0 or 1 with either broker when nothing waits.
+    "clusterList": lambda line: re.sub(
+        r"(?<= )[01](?=-0\()", "<behind>", re.sub(r"(?<= )\d+\.\d\d(?=\(| <ratio>)", "<rate>", line)
+    ),
     "statsAll": _without_figures,
     "topicList": lambda line: line.replace(" CID_RMQ_SYS_TRANS", ""),
     # The number of topics of the broker, system topics included.

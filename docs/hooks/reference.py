@@ -140,8 +140,7 @@ async def _families() -> list[Metric]:
         server = Standalone(Path(folder), namesrv_port=0, broker_port=0)
         await server.start()
         try:
-            if server.broker is None:
-                raise RuntimeError("a started server has a broker")
-            return list(BrokerMetrics(server.broker).collect())
+            broker = server.running_broker
+            return list(BrokerMetrics(broker.core, broker.parts).collect())
         finally:
             await server.stop()

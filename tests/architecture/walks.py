@@ -20,6 +20,8 @@ from tests.architecture.recorder import Recorder, Step, is_worth_a_visit
 TOPIC = "walk"
 FRAMES = ("remoting/", "protocol/frame.py", "protocol/command.py", "protocol/headers/base.py")
 """What moves frames and reads headers, the same for every request."""
+SERVED = {"Connection.data_received", "Flusher._sync", "Flusher.settle", "Outbox._scheduled_flush"}
+"""Where the work on a request begins inside a broker: with its bytes, or when the disk has it."""
 PERIODIC = ("Periodic.", "Timers.", "Paced.", "Schedule.", "RouteUpdates.", "Heartbeats.")
 """Whose work goes by the clock."""
 
@@ -120,7 +122,7 @@ async def broker_walks() -> list[Walk]:
         raw = await _connected(server.broker_address)
         try:
             walks = [
-                Walk(title, await _recorded(recorder, partial(raw.ask, frame)))
+                Walk(title, await _recorded(recorder, partial(raw.ask, frame), SERVED.__contains__))
                 for title, frame in (("A send", _send()), ("A pull", _pull()))
             ]
         finally:
@@ -130,13 +132,15 @@ async def broker_walks() -> list[Walk]:
     return walks
 
 
-async def _recorded(recorder: Recorder, work: Callable[[], Awaitable[object]]) -> list[Step]:
+async def _recorded(
+    recorder: Recorder, work: Callable[[], Awaitable[object]], follows: Callable[[str], bool]
+) -> list[Step]:
     """Once to have everything made that is made once, then for the record."""
     for _ in range(2):
         await work()
     with recorder.recording():
         await work()
-    return recorder.calls(_is_work)
+    return recorder.calls(follows)
 
 
 async def client_walks() -> list[Walk]:
@@ -157,7 +161,10 @@ async def client_walks() -> list[Walk]:
 
         try:
             await producer.start()
-            sent = Walk("A producer's send", await _recorded(recorder, lambda: producer.send(Message(TOPIC, b"hello"))))
+            sent = Walk(
+                "A producer's send",
+                await _recorded(recorder, lambda: producer.send(Message(TOPIC, b"hello")), _is_work),
+            )
             await consumer.start()
             await heard.wait()
 
@@ -169,7 +176,7 @@ async def client_walks() -> list[Walk]:
                 await heard.wait()
                 await asyncio.sleep(0)  # the listener has returned by then
 
-            delivered = Walk("A push delivery", await _recorded(recorder, delivery))
+            delivered = Walk("A push delivery", await _recorded(recorder, delivery, _is_work))
         finally:
             await consumer.close()
             await producer.close()

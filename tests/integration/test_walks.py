@@ -26,6 +26,12 @@ def test_the_page_tells_the_way(title: str, walks: dict[str, Walk]) -> None:
     assert [step for step in told if step not in taken] == [], "python -m tests.architecture rewrites the page"
 
 
+@pytest.mark.parametrize("title", ["A send", "A pull"])
+def test_the_page_leaves_nothing_out(title: str, walks: dict[str, Walk]) -> None:
+    told = listed(title)
+    assert [step for step in map(str, walks[title].beyond_frames) if step not in told] == []
+
+
 def test_a_send_is_read_in_one_sitting() -> None:
     steps = listed("A send")
     assert len({step.partition(":")[0] for step in steps}) <= MOST_FILES

@@ -4,6 +4,7 @@ Whoever needs time is given one of these clocks, so that tests give another.
 """
 
 import time
+from collections.abc import Callable
 
 
 def wall_clock() -> int:
@@ -14,6 +15,11 @@ def wall_clock() -> int:
 def steady_clock() -> int:
     """Time that no change of the wall clock touches: for how long something has lasted."""
     return time.monotonic_ns() // 1_000_000
+
+
+def steady_for(clock: Callable[[], int]) -> Callable[[], int]:
+    """What measures durations beside a wall clock: a clock of a test's own serves for both."""
+    return steady_clock if clock is wall_clock else clock
 
 
 def pause_after(tries: int, *, first: float = 0.1, longest: float = 5.0) -> float:

@@ -18,7 +18,7 @@ from pyromq.broker.periodic import Timers
 from pyromq.broker.ports import Ports
 from pyromq.broker.refusals import guarded
 from pyromq.broker.tables.tables import Tables
-from pyromq.clock import steady_clock, wall_clock
+from pyromq.clock import steady_for, wall_clock
 from pyromq.protocol.records.host import Host
 from pyromq.remoting.address import Address
 from pyromq.remoting.client import Client
@@ -146,8 +146,7 @@ class Broker:
             undo.callback(gate.close)
         client = Client({}, tls=config.client_tls(), hooks=config.signing())
         undo.push_async_callback(client.close)
-        steady = steady_clock if self.clock is wall_clock else self.clock
-        ports = Ports(config, gate, self.clock, steady, self._connection_closed)
+        ports = Ports(config, gate, self.clock, steady_for(self.clock), self._connection_closed)
         undo.push_async_callback(ports.close)
         identity = await ports.listen(store)
         address = Address.parse(identity.address)

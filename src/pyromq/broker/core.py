@@ -16,7 +16,7 @@ from pyromq.broker.tables.offsets import ConsumerOffsets
 from pyromq.broker.tables.positions import Positions
 from pyromq.broker.tables.tables import Tables
 from pyromq.broker.tables.topics import Topics
-from pyromq.clock import steady_clock, wall_clock
+from pyromq.clock import steady_for
 from pyromq.protocol import names
 from pyromq.remoting.client import Client
 from pyromq.store.config import BrokerRole
@@ -84,7 +84,7 @@ class Core:
         return cls(
             config=config,
             clock=clock,
-            steady=steady_clock if clock is wall_clock else clock,
+            steady=steady_for(clock),
             started_at=clock(),
             store=store,
             client=client,

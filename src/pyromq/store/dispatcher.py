@@ -127,9 +127,11 @@ class Dispatcher:
         self.last_timestamp = run.store_timestamp
         if self.stuck:
             self._resume()
+        arrivals: Sequence[Arrival] = ()
         for listener, topics in self.listeners:
             if topics is None or topic in topics:
-                for arrival in run.arrivals():
+                arrivals = arrivals or run.arrivals()
+                for arrival in arrivals:
                     if topics is None or topic in topics:  # hearing of one may change who wants the next
                         listener(arrival)
         return True
@@ -264,4 +266,4 @@ class Dispatcher:
     def _resume(self) -> None:
         self.stuck = False
         self._flags.clear(Flag.LOGIC_DISK_FULL)
-        log.info("consume queues can be written again, dispatching goes on at %d", self.position)
+        log.info("consume queues can be written again, dispatching resumes at %d", self.position)

@@ -59,9 +59,6 @@ class Request(Generic[T]):
         return response.code in (ResponseCode.SUCCESS, self.absent)
 
 
-# -- brokers
-
-
 def max_offset(topic: str, queue_id: int, *, committed: bool | None = None) -> Request[int]:
     """One past the last message; with `committed=False` whether readers see it yet or not."""
     header = GetMaxOffsetHeader(topic=topic, queue_id=queue_id, committed=committed)
@@ -165,9 +162,6 @@ def pull_messages(
         expression_type=expression_type,
     )
     return Command.request(RequestCode.PULL_MESSAGE, header)
-
-
-# -- name servers
 
 
 def topic_route(topic: str) -> Request[TopicRouteData | None]:

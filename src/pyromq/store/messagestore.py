@@ -125,8 +125,6 @@ class MessageStore:
         self.retention.use(self.config)
         self._appender.rules.use(self.config)
 
-    # -- life --
-
     def open(self) -> None:
         """Lock, load, recover, accept messages.
 
@@ -211,8 +209,6 @@ class MessageStore:
         self._check_open()
         self._upkeep.tick(self.clock())
 
-    # -- writing --
-
     @property
     def store_host(self) -> Host:
         """The broker's address, which is part of message ids. Set it before the first put."""
@@ -278,8 +274,6 @@ class MessageStore:
         """
         self._dispatcher.listeners.append((listener, topics))
 
-    # -- reading --
-
     def get(
         self,
         topic: str,
@@ -315,8 +309,6 @@ class MessageStore:
         """Whether a message is there and near enough to the end of the log to be in the page cache."""
         return self._reader.in_memory(topic, queue_id, queue_offset)
 
-    # -- queues --
-
     def min_offset(self, topic: str, queue_id: int) -> int:
         """Offset of the oldest message kept in a queue; 0 for a queue that does not exist."""
         queue = self.queues.get(topic, queue_id)
@@ -347,8 +339,6 @@ class MessageStore:
         for topic in unused:
             self.delete_topic(topic)
         return unused
-
-    # -- the log --
 
     @property
     def min_physical_offset(self) -> int:

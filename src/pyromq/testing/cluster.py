@@ -54,8 +54,6 @@ class Cluster:
         self._admin: Admin | None = None
         self._names = itertools.count()
 
-    # -- life
-
     def start(self) -> None:
         """Start everything; when this returns, it accepts messages. Raises as the servers do."""
         if self._loop is not None:
@@ -103,8 +101,6 @@ class Cluster:
     ) -> None:
         await asyncio.to_thread(self.stop)
 
-    # -- where it is
-
     @property
     def namesrv(self) -> str:
         """What clients connect to, `host:port`."""
@@ -116,8 +112,6 @@ class Cluster:
     def brokers(self) -> dict[str, str]:
         """Addresses of the brokers, by name."""
         return {broker.config.broker_name: broker.address for broker in self._brokers}
-
-    # -- what tests do with it
 
     @property
     def admin(self) -> Admin:
@@ -154,8 +148,6 @@ class Cluster:
     def unique(self, prefix: str) -> str:
         """A name that this cluster has not given out yet."""
         return f"{prefix}-{next(self._names)}"
-
-    # -- inside
 
     def _client_options(self, options: dict[str, Any]) -> dict[str, Any]:
         return {"namesrv": self.namesrv, "instance_name": self.unique("client"), **options}

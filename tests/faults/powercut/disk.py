@@ -55,8 +55,6 @@ class Disk:
             self._fd = -1
         shutil.rmtree(self.home, ignore_errors=True)
 
-    # -- while the program runs
-
     def note(self, *line: object) -> None:
         """One line of the journal."""
         if self._fd < 0:
@@ -94,8 +92,6 @@ class Disk:
                 if name not in names or names[name][0] != (FOLDER if full.is_dir() else full.lstat().st_ino):
                     self.created(str(path), name)
         return found
-
-    # -- after it
 
     def _lines(self) -> Iterator[Line]:
         if self._journal.exists():

@@ -70,8 +70,6 @@ def test_unexpired_locks_tell_that_a_group_consumes_in_order() -> None:
     assert locks.lock("g", "two", [QUEUE]) == {QUEUE}
 
 
-# -- the end of a connection
-
 GRACE = 3000
 
 

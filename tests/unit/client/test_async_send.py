@@ -154,9 +154,6 @@ async def test_without_callback_or_await_errors_are_swallowed() -> None:
     assert future.exception() is not None
 
 
-# -- retries
-
-
 @asyncio_test
 async def test_async_retries_after_transport_faults() -> None:
     # P-101, P-104, P-105, P-108
@@ -383,9 +380,6 @@ async def test_detector_makes_brokers_reachable_again() -> None:
     await producer.close()
 
 
-# -- bounds
-
-
 @asyncio_test
 async def test_bound_on_asynchronous_sends() -> None:
     # P-02, section 4.4: pool full
@@ -496,9 +490,6 @@ async def test_pool_of_the_user_is_left_alone() -> None:
         assert executor.submit(lambda: 7).result() == 7
 
 
-# -- closing
-
-
 @asyncio_test
 async def test_close_waits_for_what_is_under_way() -> None:
     # section 4.15
@@ -536,9 +527,6 @@ async def test_close_gives_up_after_its_time() -> None:
     await cluster.clock.advance(2.0)
     await closing
     assert future.cancelled()
-
-
-# -- automatic batching
 
 
 def batch_receipt(cluster: FakeCluster) -> None:

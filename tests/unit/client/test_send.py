@@ -320,9 +320,6 @@ async def test_routes_can_be_fetched_at_the_start(caplog: pytest.LogCaptureFixtu
     assert len(cluster.lookups) == 3
 
 
-# -- routes
-
-
 @asyncio_test
 async def test_route_is_cached_by_the_producer() -> None:
     # P-37
@@ -404,9 +401,6 @@ async def test_route_without_writable_queues() -> None:
     assert cluster.lookups == ["T"]
 
 
-# -- checks
-
-
 @pytest.mark.parametrize(
     ("message", "code"),
     [
@@ -455,9 +449,6 @@ async def test_properties_that_cannot_be_written() -> None:
         await producer.send(Message("T", b"x", properties={"long": "x" * 40_000}))
     assert caught.value.code == 13
     assert sends(cluster) == []
-
-
-# -- rounds
 
 
 @asyncio_test
@@ -728,9 +719,6 @@ async def test_cancelled_send_is_not_retried() -> None:
     assert len(sends(cluster)) == 1
 
 
-# -- queue and selector
-
-
 @asyncio_test
 async def test_explicit_queue_has_one_attempt() -> None:
     # P-05, P-06 rows 6, 7
@@ -817,9 +805,6 @@ async def test_static_topic_sends_to_the_owner_of_the_queue() -> None:
         assert (header.bname, header.queue_id) == (owner, queue.queue_id)
 
 
-# -- one-way
-
-
 @asyncio_test
 async def test_oneway() -> None:
     # P-03, P-06 rows 5, 10, 15; P-107
@@ -838,9 +823,6 @@ async def test_oneway() -> None:
         await producer.send_oneway(Message("T", b"5"))
     with pytest.raises(ClientError, match="batch"):
         await producer.send_oneway([Message("T", b"6")])  # type: ignore[arg-type]  # refused by type and by value
-
-
-# -- batches
 
 
 @asyncio_test
@@ -911,9 +893,6 @@ async def test_batch_size_and_no_compression() -> None:
     with pytest.raises(ClientError, match="in pieces") as caught:
         await producer.send([Message("T", b"a" * 5000), Message("T", b"a" * 5000)])
     assert caught.value.code == 13
-
-
-# -- hooks
 
 
 class Recording:

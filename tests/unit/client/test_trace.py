@@ -119,9 +119,6 @@ def test_messages_are_cut() -> None:
     assert packed[0].keys == {"I0", "I1", "k1", "k2"}
 
 
-# -- on the way
-
-
 def traced_cluster(topic: str = "RMQ_SYS_TRACE_TOPIC") -> FakeCluster:
     cluster = FakeCluster("a", "b")
     cluster.add_topic("T", 1)

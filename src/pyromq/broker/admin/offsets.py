@@ -137,7 +137,7 @@ class OffsetAdmin(Part):
         return self._push_reset(request, header, topic)
 
     def _targets(self, header: InvokeBrokerToResetOffsetHeader, topic: TopicConfig) -> dict[MessageQueue, int]:
-        """Where each queue goes on from. Raises Refused for a queue or offset that does not exist."""
+        """Where the group resumes in each queue. Raises Refused for a queue or offset that does not exist."""
         core, name = self._core, header.topic
         queue_ids = range(topic.read_queue_nums)
         if header.queue_id is not None and header.queue_id >= 0:
@@ -164,7 +164,7 @@ class OffsetAdmin(Part):
         return targets
 
     def _push_reset(self, request: Command, header: InvokeBrokerToResetOffsetHeader, topic: TopicConfig) -> Command:
-        """Tell the connected members to go on from elsewhere; without force, only backwards."""
+        """Tell the connected members to resume elsewhere; without force, only backwards."""
         core = self._core
         live = core.consumers.get(header.group)
         if live is None:

@@ -77,8 +77,6 @@ class Acks:
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME: self._change,
         }
 
-    # -- done
-
     def _ack(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(AckMessageHeader)
         place = self._place(header)
@@ -211,8 +209,6 @@ class Acks:
         if self._batches.blocked_until(topic, group, queue_id) is None:
             self._park.notify(topic, group, queue_id)
 
-    # -- not yet done
-
     def _change(self, request: Command, _connection: Connection) -> Command | asyncio.Future[Answer]:
         header = request.header(ChangeMessageInvisibletimeHeader)
         place = self._place(header)
@@ -258,8 +254,6 @@ class Acks:
                 revive_qid=handle.revive_queue,
             )
         )
-
-    # -- both
 
     def _place(self, header: AckMessageHeader | ChangeMessageInvisibletimeHeader) -> _Place:
         self._check_role()

@@ -120,8 +120,6 @@ class PopPart(Part):
         """Move offsets to what is on disk by now."""
         self.buffer.step()
 
-    # -- on a slave that does the work of its master
-
     def lead(self) -> None:
         """Bring back what was not acknowledged, from now on."""
         self.revive.reload()

@@ -116,8 +116,6 @@ class ReviveQueue:
             return self._deal_with(entry)
         return LOOK_AGAIN if self._entries or self._finished else None
 
-    # -- reading
-
     def _read(self) -> None:
         result = self._store.get(self._log.topic, self._queue_id, self._next, READ_AT_ONCE)
         if result.status is GetStatus.FOUND:
@@ -167,8 +165,6 @@ class ReviveQueue:
         until, end = self._mark
         if self._store.progress.dispatched >= end and (not self.behind() or len(self._entries) >= MAX_CHECKPOINTS):
             self._seen_until, self._mark = until, None  # less than before when the clock was set back
-
-    # -- dealing with what was read
 
     def _deal_with(self, entry: _Entry) -> float:
         checkpoint = entry.checkpoint

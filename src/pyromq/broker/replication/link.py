@@ -97,7 +97,7 @@ class _Session(asyncio.Protocol):
                 return
             records = self._records = RecordStream(offset, self._store.commit_log.file_size, self._suspect)
         if offset != records.end:
-            raise FrameError(f"the master sends from {offset} on, but this log goes on at {records.end}")
+            raise FrameError(f"the master sends from {offset} on, but this log continues at {records.end}")
         place = records.position
         sound = records.take(block)
         if sound:

@@ -60,7 +60,7 @@ class MasterVerdict:
             raise self._none(f"it does not tell where its log is: {error!r}") from error
 
     async def compare(self, master: MasterLog, first_report: int) -> int | None:
-        """See that this log, up to where it would go on, is the master's; returns a ticket, None where there are none.
+        """See that this log, up to where it would resume, is the master's; returns a ticket, None where there are none.
 
         Raises Astray when it is not, and NoVerdict when that cannot be found out.
         """

@@ -76,7 +76,7 @@ class ConsumerOffsets:
         return self._pulled.get(f"{topic}@{group}", {}).get(queue_id)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move the group; its next pull of the queue is told to go on from here."""
+        """Move the group; its next pull of the queue is told to resume here."""
         key = f"{topic}@{group}"
         self._set(key, queue_id, offset)
         self._resets.setdefault(key, {})[queue_id] = offset

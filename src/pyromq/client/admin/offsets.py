@@ -90,7 +90,7 @@ class OffsetMethods(Subject):
     async def reset_offsets(
         self, group: str, topic: str, timestamp_ms: int, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Let a group go on, in every queue, from the first message stored at a time; where each queue goes on.
+        """Have a group resume, in every queue, at the first message stored at a time; returns where that is.
 
         `timestamp_ms` -1 is the end. Without `force` queues only go backwards. Works online, and where the broker says
         that no consumer is, on the stored offsets. Raises PartialFailureError when some brokers refused.
@@ -112,14 +112,14 @@ class OffsetMethods(Subject):
         return {queue: offset for part in parts.values() for queue, offset in sorted(part.items())}
 
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> dict[MessageQueue, int]:
-        """Let a group go on from one offset of one queue. Raises BrokerError when the queue does not have it."""
+        """Have a group resume at one offset of one queue. Raises BrokerError when the queue does not have it."""
         header = InvokeBrokerToResetOffsetHeader(
             group=group, topic=queue.topic, queue_id=queue.queue_id, offset=offset, timestamp=0, is_force=True
         )
         return await self._ask_reset(await self._reach().master(queue.broker_name), header)
 
     async def skip_accumulated(self, group: str, topic: str, *, force: bool = True) -> dict[MessageQueue, int]:
-        """Let a group go on from the end of every queue; what waits is skipped."""
+        """Have a group resume at the end of every queue; what waits is skipped."""
         return await self.reset_offsets(group, topic, END, force=force)
 
     async def clone_offsets(self, source: str, destination: str, topic: str, *, offline: bool = True) -> None:
@@ -156,8 +156,6 @@ class OffsetMethods(Subject):
             for broker, part in parts.items()
             for queue_id, offset in sorted(part.correction_offsets.items())
         }
-
-    # -- inside
 
     async def _brokers(self, topic: str | None) -> list[Server]:
         """A group can have offsets on any broker; of one topic, only where that is."""

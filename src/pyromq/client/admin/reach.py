@@ -55,8 +55,6 @@ class Reach:
         self.timeout = timeout
         self._room = asyncio.Semaphore(PARALLEL)
 
-    # -- one server
-
     async def ask(
         self,
         server: Server,
@@ -109,8 +107,6 @@ class Reach:
         response = await self.ask_name_server(code, header)
         with as_client_errors("name server"):
             return answer.decode(response.body)
-
-    # -- several
 
     async def each(self, what: str, servers: Iterable[Server], work: Callable[[Server], Awaitable[T]]) -> dict[str, T]:
         """Do the work for all servers in parallel; the results by server name.
@@ -212,8 +208,6 @@ class Reach:
                 return await self.instance.invoke(server.address, command, self.timeout)
 
         return await self.each(what, (Server(address, address) for address in addresses), one)
-
-    # -- which ones
 
     async def cluster(self) -> ClusterInfo:
         """All brokers that the name servers know."""

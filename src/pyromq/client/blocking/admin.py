@@ -40,8 +40,6 @@ class Admin(BlockingClient[AsyncAdmin]):
         self._running()
         return self._client.name_servers()
 
-    # -- topics
-
     create_topic = waiting(AsyncAdmin.create_topic)
     wait_for_topic = waiting(AsyncAdmin.wait_for_topic)
     create_topics = waiting(AsyncAdmin.create_topics)
@@ -59,8 +57,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     set_order_conf = waiting(AsyncAdmin.set_order_conf)
     delete_order_conf = waiting(AsyncAdmin.delete_order_conf)
 
-    # -- groups
-
     create_group = waiting(AsyncAdmin.create_group)
     create_groups = waiting(AsyncAdmin.create_groups)
     group_config = waiting(AsyncAdmin.group_config)
@@ -72,8 +68,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     set_request_mode = waiting(AsyncAdmin.set_request_mode)
     topics_of_group = waiting(AsyncAdmin.topics_of_group)
     subscription = waiting(AsyncAdmin.subscription)
-
-    # -- offsets
 
     consume_stats = waiting(AsyncAdmin.consume_stats)
     lag = waiting(AsyncAdmin.lag)
@@ -87,8 +81,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     consume_time_spans = waiting(AsyncAdmin.consume_time_spans)
     correction_offsets = waiting(AsyncAdmin.correction_offsets)
 
-    # -- clients
-
     consumer_connections = waiting(AsyncAdmin.consumer_connections)
     producer_connections = waiting(AsyncAdmin.producer_connections)
     producers = waiting(AsyncAdmin.producers)
@@ -96,8 +88,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     consumer_status = waiting(AsyncAdmin.consumer_status)
     consume_directly = waiting(AsyncAdmin.consume_directly)
     message_track = waiting(AsyncAdmin.message_track)
-
-    # -- messages
 
     queues = waiting(AsyncAdmin.queues)
     search_offset = waiting(AsyncAdmin.search_offset)
@@ -112,17 +102,11 @@ class Admin(BlockingClient[AsyncAdmin]):
     queue_entries = waiting(AsyncAdmin.queue_entries)
     resume_half_message = waiting(AsyncAdmin.resume_half_message)
 
-    # -- dead letters
-
     dead_letters = waiting(AsyncAdmin.dead_letters)
     export_dead_letters = waiting(AsyncAdmin.export_dead_letters)
     redrive = waiting(AsyncAdmin.redrive)
 
-    # -- traces
-
     message_trace = waiting(AsyncAdmin.message_trace)
-
-    # -- brokers
 
     cluster_info = waiting(AsyncAdmin.cluster_info)
     broker_status = waiting(AsyncAdmin.broker_status)
@@ -140,8 +124,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     remove_cold_data_limit = waiting(AsyncAdmin.remove_cold_data_limit)
     set_read_ahead = waiting(AsyncAdmin.set_read_ahead)
 
-    # -- name servers
-
     name_server_config = waiting(AsyncAdmin.name_server_config)
     update_name_server_config = waiting(AsyncAdmin.update_name_server_config)
     put_kv = waiting(AsyncAdmin.put_kv)
@@ -150,8 +132,6 @@ class Admin(BlockingClient[AsyncAdmin]):
     list_kv = waiting(AsyncAdmin.list_kv)
     wipe_write_permission = waiting(AsyncAdmin.wipe_write_permission)
     add_write_permission = waiting(AsyncAdmin.add_write_permission)
-
-    # -- users and rules
 
     create_user = waiting(AsyncAdmin.create_user)
     update_user = waiting(AsyncAdmin.update_user)

@@ -45,8 +45,6 @@ class Consumer(GroupClient, Generic[C]):
         self._subscriptions = Subscriptions()
         self._hooks = ConsumerHooks()
 
-    # -- life
-
     async def start(self) -> None:
         """Join the client instance and begin. Raises ServiceStateError unless it was just made, ClientError else."""
         require(self.state, ServiceState.CREATE_JUST, f"consumer {self.group!r}")
@@ -102,8 +100,6 @@ class Consumer(GroupClient, Generic[C]):
             raise ServiceStateError(f"consumer {self.group!r} has no client id before it is started")
         return self._instance.client_id
 
-    # -- what users ask of both kinds
-
     @property
     def damage_hooks(self) -> list[DamageHook]:
         """Told of every record that cannot be read as it was sent; append before `start`."""
@@ -146,8 +142,6 @@ class Consumer(GroupClient, Generic[C]):
         wire = namespaces.wrap(self._namespace or "", group) if group else None
         if not await self._member.retry.send_back(message, delay_level, broker=broker, group=wire):
             raise ClientError(f"{message!r} could not be sent back", broker=message.broker_name, retryable=True)
-
-    # -- for subclasses
 
     def _check_before_start(self) -> None:
         """Raise ClientError for what cannot work."""

@@ -60,8 +60,6 @@ class Member(ABC, Generic[C_co]):
         self.schedule = Schedule(self.clock)
         self.running = False
 
-    # -- life
-
     @abstractmethod
     async def begin(self) -> None:
         """The instance runs and routes are known: start working."""
@@ -77,8 +75,6 @@ class Member(ABC, Generic[C_co]):
     @abstractmethod
     def owned_queues(self) -> Collection[MessageQueue]:
         """Queues whose offsets are written."""
-
-    # -- what the client instance asks
 
     def subscribed_topics(self) -> Collection[str]:
         return list(self.subscriptions.by_topic)
@@ -121,8 +117,6 @@ class Member(ABC, Generic[C_co]):
 
     @abstractmethod
     async def consume_directly(self, message: ReceivedMessage, broker_name: str | None) -> ConsumeDirectlyResult: ...
-
-    # -- routes and heartbeats
 
     async def learn_routes(self) -> None:
         """Ask for all subscribed topics; what cannot be found now is looked for again by every rebalance round."""

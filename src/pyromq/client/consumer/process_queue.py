@@ -145,8 +145,6 @@ class ProcessQueue:
         self.size = self.backlog = 0
         self.max_offset = -1
 
-    # -- leaving
-
     @property
     def leaving(self) -> bool:
         return self.leave_by is not None
@@ -172,8 +170,6 @@ class ProcessQueue:
         while self.running:
             self._quiet = asyncio.Event()
             await self._quiet.wait()
-
-    # -- times
 
     def pulled(self) -> None:
         self.last_pull = self._clock.monotonic()

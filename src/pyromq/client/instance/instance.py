@@ -95,8 +95,6 @@ class ClientInstance:
     def namespace(self) -> str | None:
         return self.config.namespace
 
-    # -- life
-
     async def start(self) -> None:
         """Begin the periodic work; does nothing when it runs already. Raises ServiceStateError after a failed start."""
         self.check_process()
@@ -149,8 +147,6 @@ class ClientInstance:
         if self.state is ServiceState.SHUTDOWN_ALREADY:
             raise ServiceStateError(f"client instance {self.client_id} was stopped; make a new client")
 
-    # -- members
-
     def register_producer(self, group: str, producer: ProducerMember) -> None:
         """Raises ClientError when the group has a producer in this instance already."""
         self._register(self.producers, group, producer, "producer")
@@ -187,8 +183,6 @@ class ClientInstance:
         self._tasks.add(task)
         task.add_done_callback(self._spawned_done)
         return task
-
-    # -- requests
 
     async def call(self, address: str, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - passed on
         """Send a request to an address and return its response, whatever its code. Raises RemotingError."""
@@ -245,8 +239,6 @@ class ClientInstance:
         """The address to use for everything but pulls: the broker's fast port when that is switched on."""
         return str(Address.parse(address).fast) if self.config.vip_channel else address
 
-    # -- the cluster
-
     async def consumer_ids(self, topic: str, group: str) -> list[str] | None:
         """Members of a consumer group as a broker of the topic knows them; None when that cannot be found out."""
         address = self.topology.address_by_topic(topic)
@@ -290,8 +282,6 @@ class ClientInstance:
             self.name_servers.update(parse_addresses(addresses))
         except AddressError as error:
             raise ClientError(f"name server addresses {addresses!r}: {error}") from error
-
-    # -- inside
 
     def _register(self, table: dict[str, Member], group: str, member: Member, kind: str) -> None:
         self.check_process()

@@ -73,8 +73,6 @@ class Producer(QueryMethods):
         self._dispatcher: TraceDispatcher | None = None
         self._tracer: SendTracer | None = None
 
-    # -- life
-
     async def start(self) -> None:
         """Join the client instance and begin. Raises ServiceStateError unless it was just made, ClientError else."""
         await self._start(None)
@@ -113,8 +111,6 @@ class Producer(QueryMethods):
         if self.state is ServiceState.CREATE_JUST:
             raise ServiceStateError(f"producer {self.group!r} has no client id before it is started")
         return self._instance.client_id
-
-    # -- sending
 
     async def send(
         self,
@@ -206,8 +202,6 @@ class Producer(QueryMethods):
         self._check_running()
         self._sends.backpressure.resize(count=count, size=size)
 
-    # -- request and reply, recall
-
     async def request(
         self,
         message: Message,
@@ -251,8 +245,6 @@ class Producer(QueryMethods):
         self._check_running()
         return self._queries
 
-    # -- what the client instance asks
-
     def published_topics(self) -> Collection[str]:
         return self._sends.topics.topics()
 
@@ -264,8 +256,6 @@ class Producer(QueryMethods):
 
     def check_transaction(self, address: str, message: ReceivedMessage, header: CheckTransactionStateHeader) -> None:
         log.warning("transaction check from %s for %s ignored: not transactional", address, header.msg_id or message)
-
-    # -- inside
 
     async def _start(self, instance: ClientInstance | None) -> None:
         require(self.state, ServiceState.CREATE_JUST, f"producer {self.group!r}")

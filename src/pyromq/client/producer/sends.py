@@ -186,8 +186,6 @@ class Sends:
         if self.accumulator is not None:
             await self.accumulator.close()
 
-    # -- a chosen queue, one attempt
-
     async def _to_chosen(self, envelope: Envelope, choice: Choice, seconds: float, started: float) -> SendResult:
         queue, _ = await self._target(envelope, choice)
         left = seconds - (self._clock.monotonic() - started)
@@ -209,8 +207,6 @@ class Sends:
         self._book(queue, began, isolate=False, reachable=True)
         return result
 
-    # -- asynchronous sends
-
     async def _with_permits(
         self, payload: Payload, seconds: float | None, choice: Choice, held: int | None
     ) -> SendResult:
@@ -229,8 +225,6 @@ class Sends:
             raise transport_error(error, queue.broker_name) from error
         log.info("asynchronous send to %s failed (%d), trying again: %s", queue.broker_name, failures, error)
 
-    # -- batches that form by themselves
-
     async def _batched(self, accumulator: Accumulator, message: Message, choice: Choice, mode: SendMode) -> SendResult:
         """Through the accumulator, which takes the message."""
         envelope = self._prepare(message, choice)  # what is wrong with it must not hit the others
@@ -245,8 +239,6 @@ class Sends:
         payload: Payload = messages if len(messages) > 1 else messages[0]
         send = self.sync if mode is SendMode.SYNC else self.asynchronous
         return send(payload, self._config.send_timeout, Choice(queue))
-
-    # -- steps
 
     def _prepare(self, payload: Payload, choice: Choice) -> Envelope:
         if isinstance(payload, Message):

@@ -1,8 +1,8 @@
 """The put path: rules, queue offset, append, dispatch. One thread, so the whole of a put is one critical section:
 offsets of a queue follow the order of the log.
 
-Invariant: a message that is refused leaves no trace. One message has a lane of its own, because the lists of the other
-would cost it a tenth; a group, messages that arrive together, is worked on step by step for all of them, and a batch,
+Invariant: a message that is refused leaves no trace. One message has a lane of its own, to which the lists of the
+other would be a cost; a group, messages that arrive together, is worked on step by step for all of them, and a batch,
 which is in the log as a whole or not at all, by columns.
 """
 
@@ -234,8 +234,6 @@ class Appender:
         else:
             dispatcher.advance(runs[-1].physical_offset + runs[-1].size)  # as far as there is space
 
-    # -- groups --
-
     def _plain_tails(self, messages: Sequence[PutMessage]) -> list[Tail] | None:
         """Where the messages go; None when one of them needs more than to be appended."""
         dispatcher, rules = self._dispatcher, self.rules
@@ -287,8 +285,6 @@ class Appender:
             return None
         file.append_records(records, start + total)
         return arrivals
-
-    # -- tags and keys --
 
     def _code(self, tags: str) -> int:
         """The hash of tags, remembered if they are short and not too many."""

@@ -154,7 +154,7 @@ class Flusher:
         try:
             done(durable)
         except Exception:
-            log.exception("a flush callback failed; the others go on")
+            log.exception("a flush callback failed; the others are called all the same")
 
     def _run(self) -> None:
         while True:

@@ -170,9 +170,6 @@ def test_a_pop_whose_client_is_gone_takes_nothing(world: PopWorld) -> None:
     assert (gone.sent, got(alive)) == ([], [b"a"])
 
 
-# -- questions
-
-
 def ask(world: PopWorld, hold: int = 0, **changes: object) -> tuple[FakeConnection, Command | None]:
     fields = {"consumer_group": "g", "topic": "orders", "queue_id": -1, "poll_time": hold, "born_time": world.clock.now}
     connection = FakeConnection()

@@ -76,8 +76,6 @@ class PopWorld:
         for park in pop.parks():
             self.store.add_listener(park.heard, park.topics)
 
-    # -- what clients do
-
     def call(
         self,
         code: RequestCode,
@@ -122,8 +120,6 @@ class PopWorld:
 
     def renew(self, popped: Popped, invisible: int) -> Popped:
         return changed(popped, self.answer(RequestCode.CHANGE_MESSAGE_INVISIBLETIME, change_header(popped, invisible)))
-
-    # -- what happens by itself
 
     def run(self, millis: int) -> None:
         """Let time pass."""

@@ -26,9 +26,6 @@ def received(body: bytes = b"x", **properties: str) -> ReceivedMessage:
     return ReceivedMessage("orders", body, properties, broker_name="broker-a", queue_id=0, queue_offset=7)
 
 
-# -- lag
-
-
 def test_what_a_broker_reports_becomes_a_row() -> None:
     seen = OffsetWrapper(broker_offset=10, consumer_offset=3, pull_offset=5, last_timestamp=99)
     row = queue_lag(QUEUE, seen)
@@ -69,9 +66,6 @@ def test_a_reset_goes_backwards_or_by_force() -> None:
     assert may_move(seen, 6, force=True)
 
 
-# -- tracks
-
-
 def connection(
     kind: ConsumeType = ConsumeType.CONSUME_PASSIVELY,
     model: MessageModel = MessageModel.CLUSTERING,
@@ -104,9 +98,6 @@ SHARED = MessageModel.CLUSTERING
 def test_the_track_of_a_message(online: ConsumerConnection, offset: int | None, expected: TrackType) -> None:
     seen = None if offset is None else OffsetWrapper(consumer_offset=offset)
     assert judge(received(TAGS="paid"), online, seen) is expected
-
-
-# -- dead letters
 
 
 def test_a_revived_letter_keeps_what_is_its_own_and_nothing_else() -> None:
@@ -151,9 +142,6 @@ def test_a_letter_is_one_line_of_json() -> None:
     value = json.loads(line)
     assert base64.b64decode(value["body"]) == b"\x00\xff\n"
     assert (value["group"], value["originTopic"], value["queueOffset"]) == ("billing", "orders", 7)
-
-
-# -- traces
 
 
 def carrier(*contexts: TraceContext) -> ReceivedMessage:

@@ -47,9 +47,6 @@ def pulled(cluster: ConsumeCluster) -> set[int]:
     return {pull.queue_id for pull in cluster.broker.pulls}
 
 
-# -- giving up
-
-
 @asyncio_test
 async def test_a_change_told_of_before_the_first_pull_is_followed_before_it() -> None:
     cluster = ConsumeCluster(4)
@@ -130,9 +127,6 @@ async def test_a_queue_that_comes_back_while_it_is_left_is_taken_again() -> None
     await consumer.close()
 
 
-# -- taking over
-
-
 @asyncio_test
 async def test_the_first_pull_waits_until_the_last_owner_has_let_go() -> None:
     cluster, listener = ConsumeCluster(2), Gated()
@@ -204,9 +198,6 @@ async def test_nobody_is_asked_for_what_a_member_left_behind() -> None:
     assert pulled(cluster) == {0, 1}
     assert len(owner.asked) == asked
     await consumer.close()
-
-
-# -- pull consumers
 
 
 @asyncio_test

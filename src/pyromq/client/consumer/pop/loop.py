@@ -128,8 +128,6 @@ class PopConsumption(Consumption):
             for queue, popped in self.queues.items()
         }
 
-    # -- the loop
-
     async def _drop(self, queue: MessageQueue) -> None:
         popped = self.queues.pop(queue)
         popped.dropped = True
@@ -177,8 +175,6 @@ class PopConsumption(Consumption):
         self._workers.submit([
             _Batch(part, ConcurrentContext(queue=shown), queue, popped, self) for part in self._split(messages)
         ])  # fmt: skip
-
-    # -- around the listener
 
     def in_time(self, message: ReceivedMessage) -> bool:
         """Whether it is still hidden from others."""

@@ -55,8 +55,6 @@ class PullConsumer(Consumer[PullConfig]):
         self._selection = Selection(group)
         self._watch = QueueWatch()
 
-    # -- choosing queues
-
     def subscribe(self, topic: str, tags: str | None = None, *, sql: str | None = None) -> None:
         """Share the queues of a topic with the other members of the group. Not together with `assign`."""
         self._selection.choose(Mode.SUBSCRIBE)
@@ -85,8 +83,6 @@ class PullConsumer(Consumer[PullConfig]):
     def on_queues_changed(self, topic: str, listener: TopicListener) -> None:
         """Be told when a topic gets or loses queues; looked at every `topic_check_interval`."""
         self._watch.add(self._wire(topic), listener)
-
-    # -- reading
 
     async def poll(self, timeout: float | None = None, max_messages: int | None = None) -> list[ReceivedMessage]:  # noqa: ASYNC109 - an empty list, not an error
         """Up to `max_messages` (default `pull_batch_size`) messages; none when `timeout` seconds bring none."""
@@ -127,8 +123,6 @@ class PullConsumer(Consumer[PullConfig]):
         inbox = self._member.inbox
         inbox.finish()
         return inbox.give()
-
-    # -- positions
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at an offset of an assigned queue. Raises ClientError when the queue does not have it."""
@@ -198,8 +192,6 @@ class PullConsumer(Consumer[PullConfig]):
         """Single pulls, and offsets kept by hand. Raises ServiceStateError unless the consumer runs."""
         self._check_running()
         return self._member.manual
-
-    # -- inside
 
     @property
     def _prefetch(self) -> Prefetch:

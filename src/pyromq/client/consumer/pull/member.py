@@ -55,8 +55,6 @@ class PullMember(Member[PullConfig]):
         self.ownership = PullOwnership(self, self.prefetch, selection)
         self._rebalance = Rebalance(self, self.ownership)
 
-    # -- life
-
     async def begin(self) -> None:
         if self._selection.mode is Mode.ASSIGN:
             await self.ownership.apply_assigned()
@@ -76,8 +74,6 @@ class PullMember(Member[PullConfig]):
         if self._selection.mode is Mode.NONE:
             return list(self.offsets.table())
         return list(self.prefetch.lanes)
-
-    # -- what the client instance asks
 
     def subscribed_topics(self) -> Collection[str]:
         return [*self.subscriptions.by_topic, *(self.manual.topics.keys() - self.subscriptions.by_topic.keys())]

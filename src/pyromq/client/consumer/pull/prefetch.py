@@ -182,8 +182,6 @@ class Prefetch:
             if (lane := self.lanes.get(queue)) is not None and (offset := of(lane)) is not None
         }
 
-    # -- inside
-
     def _start(self, lane: Lane) -> None:
         lane.task = asyncio.get_running_loop().create_task(self._run(lane), name=f"prefetch {lane.queue}")
 

@@ -153,8 +153,6 @@ class ConcurrentConsumption(Consumption):
         if offset >= 0 and not held.dropped:
             self._member.offsets.update(queue, offset, increase_only=True)
 
-    # -- inside
-
     def _overdue(self, message: ReceivedMessage) -> bool:
         began = message.properties.get(Property.CONSUME_START_TIME)
         if began is None or not (began.isascii() and began.isdigit()) or len(began) > MAX_DIGITS:

@@ -57,8 +57,6 @@ class PushConsumer(Consumer[PushConfig], Listens):
         self._listener: Listener | None = None
         self._trace: TraceDispatcher | None = None
 
-    # -- what users set up
-
     @property
     def consume_hooks(self) -> list[ConsumeHook]:
         """Run around every call of the listener; append before `start`."""
@@ -96,8 +94,6 @@ class PushConsumer(Consumer[PushConfig], Listens):
             uploaded = FilterClass(*filter_class)
             self._subscriptions.add(class_subscription(self._wire(topic), uploaded, self._now_ms()), uploaded)
         self._announce(topic)
-
-    # -- while it runs
 
     def suspend(self) -> None:
         """Pull nothing more and keep the queues; what was pulled is still consumed."""
@@ -143,8 +139,6 @@ class PushConsumer(Consumer[PushConfig], Listens):
             count, size = found.get(topic, (0, 0))
             found[topic] = (count + len(held), size + held.size)
         return found
-
-    # -- inside
 
     def _check_before_start(self) -> None:
         if self._listener is None:

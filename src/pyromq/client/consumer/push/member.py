@@ -71,8 +71,6 @@ class PushMember(Member[PushConfig]):
         self._rebalance = Rebalance(self, self._ownership, by_broker=self._ownership if by_broker else None)
         self._start_time_ms = 0
 
-    # -- life
-
     async def begin(self) -> None:
         self._start_time_ms = self.clock.millis()
         self.instance.heart.with_each_round.append(self._class_filters.upload_all)
@@ -114,8 +112,6 @@ class PushMember(Member[PushConfig]):
     def owned_queues(self) -> Collection[MessageQueue]:
         return [queue for queue, held in self._ownership.queues.items() if self._ownership.may_write(held)]
 
-    # -- what the client instance asks
-
     def wake_rebalance(self) -> None:
         self._rebalance.wake(at_once=True)
 
@@ -143,8 +139,6 @@ class PushMember(Member[PushConfig]):
     async def consume_directly(self, message: ReceivedMessage, broker_name: str | None) -> ConsumeDirectlyResult:
         message.broker_name = broker_name or message.broker_name
         return await self._consumption.consume_directly(message)
-
-    # -- inside
 
     def _balance_soon(self) -> None:
         self._rebalance.wake()

@@ -98,8 +98,6 @@ class OrderlyConsumption(Consumption):
     async def expire(self, queues: dict[MessageQueue, ProcessQueue]) -> None:
         """Nothing: an ordered message cannot be overtaken."""
 
-    # -- inside
-
     async def _end(self, queue: MessageQueue, lane: _Lane) -> None:
         self._lanes.pop(queue, None)
         if lane.task is not None:

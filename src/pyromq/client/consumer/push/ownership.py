@@ -59,8 +59,6 @@ class PushOwnership:
         """Whether an offset is ours to write: not without the lock, since another may be further by now."""
         return not self.locking or held.holds_lock
 
-    # -- what rebalancing asks
-
     @property
     def balancing(self) -> bool:
         return self._member.running and not self._pulls.paused
@@ -146,8 +144,6 @@ class PushOwnership:
         for topic in {queue.topic for queue in self._pops.queues} - set(topics):
             await self._pops.assign(topic, [])
 
-    # -- moving
-
     async def move(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> None:
         """Write another offset and let go of the queue; the next round takes it over again there."""
         self._offsets.freeze(queue, offset)
@@ -173,8 +169,6 @@ class PushOwnership:
                 await self.move(queue, held, offsets[queue])
         finally:
             self._pulls.paused = paused
-
-    # -- locks, time-outs, the end
 
     async def renew_locks(self) -> None:
         await self._locks.renew(dict(self.queues))

@@ -139,8 +139,6 @@ class Workers:
             self._retire_thread()
         return ended
 
-    # -- inside
-
     def _pump(self) -> None:
         while self._waiting and self._running < self._limit:
             job = self._waiting.popleft()

@@ -133,8 +133,6 @@ class Rebalance:
                 await self._by_broker.pop_only(self._subscriptions.by_topic)
             return balanced
 
-    # -- inside
-
     async def _run(self) -> None:
         wait = self._interval
         while True:

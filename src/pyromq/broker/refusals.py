@@ -57,8 +57,11 @@ async def _again(handler: Handler, request: Command, connection: Connection, uns
                     return None  # nobody is there to be told: do not count them in, and give them nothing
             outcome = handler(request, connection)
             if isinstance(outcome, Deferred):
-                return await _answered(outcome)
-            return await outcome if isinstance(outcome, Awaitable) else outcome
+                outcome = _answered(outcome)
+            result = await outcome if isinstance(outcome, Awaitable) else outcome
+            if unsaved is not None:
+                await unsaved.save.told()
+            return result
         except Refused as refused:
             return answer(request, refused)
         except Unsaved as another:

@@ -12,6 +12,7 @@ import pytest
 from pyromq.broker.admin.metrics import BrokerMetrics
 from pyromq.broker.admin.offsets import ORDERED_BATCHES, WHICH_TABLE
 from pyromq.broker.broker import Broker
+from pyromq.broker.cluster.registration import Registration
 from pyromq.broker.tables import tablefile
 from pyromq.configfile import write_config
 from pyromq.protocol import names
@@ -24,9 +25,11 @@ from pyromq.protocol.bodies.registration import RegisterBrokerBody
 from pyromq.protocol.bodies.topics import TopicConfigTable
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.headers.admin import UpdateAndCreateTopicHeader
+from pyromq.protocol.headers.namesrv import GetRouteInfoByTopicHeader
 from pyromq.protocol.headers.send import ConsumerSendMsgBackHeader
 from tests import processes
 from tests.integration.broker.servers import Peer, consumer_of, standalone, until
+from tests.integration.broker.test_replication import master_of, name_server
 
 
 class Disk:
@@ -117,6 +120,35 @@ async def test_what_was_sent_in_order_to_a_new_topic_stays_in_order(
         while len(bodies) < 300:
             bodies += [message.body for message in await peer.messages("orders", len(bodies))]
         assert bodies == sorted(bodies)
+
+
+async def test_who_is_told_that_a_topic_exists_finds_its_route_at_once(tmp_path: Path) -> None:
+    async def known(topic: str) -> bool:
+        answer = await namesrv.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoByTopicHeader(topic=topic))
+        return answer.code == ResponseCode.SUCCESS
+
+    async with standalone(tmp_path) as (broker, peer), Peer(broker.part(Registration).name_servers[0]) as namesrv:
+        for number in range(20):
+            await peer.stored(f"sent-{number}")
+            assert await known(f"sent-{number}")
+            create = UpdateAndCreateTopicHeader(
+                topic=f"made-{number}", default_topic="TBW102", read_queue_nums=4, write_queue_nums=4, perm=6,
+                topic_filter_type="SINGLE_TAG", order=False,
+            )  # fmt: skip
+            assert (await peer.call(RequestCode.UPDATE_AND_CREATE_TOPIC, create)).code == ResponseCode.SUCCESS
+            assert await known(f"made-{number}")
+            await peer.heartbeat("c1", consumer=consumer_of(f"group-{number}", f"sent-{number}"))
+            assert await known(f"%RETRY%group-{number}")
+
+
+async def test_a_name_server_that_is_gone_holds_up_no_new_topic(tmp_path: Path) -> None:
+    """Nor does a broker that leaves wait for those that nobody was told about."""
+    async with name_server(tmp_path) as namesrv, master_of(tmp_path / "a", namesrv) as (broker, peer):
+        registration = broker.part(Registration)
+        await peer.stored("first")
+        await registration.leave()
+        assert registration.announce([]) == []
+        await peer.stored("second")
 
 
 async def test_one_disk_error_costs_nothing_that_was_acknowledged(

@@ -9,6 +9,7 @@ from pyromq.broker.admin.stats import Stat
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.part import Part
+from pyromq.broker.tables.savedtable import Save
 from pyromq.broker.tables.topics import MAX_QUEUES
 from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import TopicFilterType
@@ -76,7 +77,7 @@ class TopicAdmin(Part):
             attributes=changed_attributes(known, header.attributes or ""),
         )
         self._check(topic)
-        await self._core.topics.put(topic)
+        await _saved_and_told(self._core.topics.put(topic))
         return request.reply()
 
     async def _create_list(self, request: Command, _connection: Connection) -> Command:
@@ -86,7 +87,7 @@ class TopicAdmin(Part):
             changes = ",".join(_change(key, value) for key, value in topic.attributes.items())
             topic.attributes = changed_attributes(known, changes)
             self._check(topic)
-        await self._core.topics.put_all(topics)
+        await _saved_and_told(self._core.topics.put_all(topics))
         return request.reply()
 
     def _check(self, topic: TopicConfig) -> None:
@@ -177,6 +178,11 @@ class TopicAdmin(Part):
             topic.topic_name for topic in self._core.topics if self._core.topics.is_system(topic.topic_name)
         )
         return request.reply(body=TopicList(topic_list=topics).encode())
+
+
+async def _saved_and_told(save: Save) -> None:
+    await save
+    await save.told()
 
 
 def page(table: dict[str, V], begin: int, size: int | None) -> dict[str, V]:

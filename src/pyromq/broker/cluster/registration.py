@@ -59,11 +59,25 @@ class _Desk:
         self.connection: Connection | None = None
         self.wake = asyncio.Event()
         self.tried = asyncio.Event()
+        self.expected: list[asyncio.Future[None]] = []
+        """What waits for the next registration, whether it succeeds or not."""
 
     def ask_for_all(self) -> None:
         """Have everything registered again soon."""
         self.full = True
         self.wake.set()
+
+    def expect(self) -> "asyncio.Future[None]":
+        """Done once this name server was told of everything that changed until now, or could not be."""
+        expected: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.expected.append(expected)
+        return expected
+
+    def meet(self, expected: "list[asyncio.Future[None]]") -> None:
+        """Let those go on who waited."""
+        for each in expected:
+            if not each.done():
+                each.set_result(None)
 
 
 class Registration(Part):
@@ -111,12 +125,16 @@ class Registration(Part):
                 for desk in self._desks:
                     await desk.tried.wait()
 
-    def announce(self, changed: Iterable[TopicConfig]) -> None:
-        """Tell the name servers about changed topics soon, without holding up whoever changed them."""
+    def announce(self, changed: Iterable[TopicConfig]) -> "list[asyncio.Future[None]]":
+        """Tell the name servers about changed topics; what is returned is done when those that listen know them.
+
+        A client that was told that its topic exists may ask for its route at once.
+        """
         topics = {topic.topic_name: topic for topic in changed}
         for desk in self._desks:
             desk.changed.update(topics)
             desk.wake.set()
+        return [desk.expect() for desk in self._desks if desk.trouble is None]
 
     def ask_again(self) -> None:
         """Register everything again soon; the answers tell a slave who its master is."""
@@ -137,6 +155,9 @@ class Registration(Part):
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for desk in self._desks:
+            desk.trouble = "this broker has left"
+            desk.meet(desk.expected)
         await asyncio.gather(*(self._unregister_from(address) for address in self.name_servers))
 
     async def _keep(self, desk: _Desk) -> None:
@@ -153,6 +174,7 @@ class Registration(Part):
         """One registration: of the topics that changed, else of all. What fails is made good by the next, full one."""
         desk.wake.clear()
         changed, desk.changed = desk.changed, {}
+        expected, desk.expected = desk.expected, []
         full, desk.full = desk.full or not changed, False
         table = self._restricted(self._topics.table(None if full else changed.values()))
         # In a thread: of ten thousand topics it takes a tenth of a second, in which everybody would wait.
@@ -160,6 +182,7 @@ class Registration(Part):
             RegisterBrokerBody(topics=table, filter_servers=list(self.filter_servers)).encode
         )
         failure = desk.trouble = await self._send(desk, body)
+        desk.meet(expected)
         self._note_conflict(desk)
         if failure is None:
             self._watch(desk)

@@ -2,6 +2,7 @@
 (`savedtable`) and bumps the data version; there are at most so many, and one party makes only so many of them.
 """
 
+import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -27,8 +28,8 @@ class NamedTable(ABC, Generic[T]):
         self._table: dict[str, T] = self._maps[self._member]
         self.saved = SavedTable(TableFile(path, *members), self._maps, clock, version=DataVersion(timestamp=clock()))
         self.newcomers = newcomers
-        self.listeners: list[Callable[[list[T]], None]] = []
-        """Told about what came or changed."""
+        self.listeners: list[Callable[[list[T]], Iterable[asyncio.Future[None]] | None]] = []
+        """Told about what came or changed; what they return, if anything, is done when they told others."""
         self.refused = 0
         """How often the bound was met."""
 
@@ -79,13 +80,12 @@ class NamedTable(ABC, Generic[T]):
                 f"delete {what} that are not used or raise it, then try again",
             )
         save = self.saved.stage({self._member: changes})
-        save.when_saved(lambda: self.announce(list(changes.values())))
+        save.when_saved(lambda: save.tell(self.announce(list(changes.values()))))
         return save
 
-    def announce(self, entries: list[T]) -> None:
-        """Tell those who have to know about configurations as they are now."""
-        for listener in self.listeners:
-            listener(entries)
+    def announce(self, entries: list[T]) -> "list[asyncio.Future[None]]":
+        """Tell those who have to know about configurations as they are now; what is done when they have told others."""
+        return [telling for listener in self.listeners for telling in listener(entries) or ()]
 
     def delete(self, name: str) -> Save:
         """Forget one, if it is there."""

@@ -8,7 +8,7 @@ Invariant: what the maps show is on disk. Where no event loop runs (tools, tests
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any
 
 from pyromq.broker.errors import Refused
@@ -21,12 +21,17 @@ log = logging.getLogger(__name__)
 
 NAMED = 10
 """Entries of a save that the log names."""
+PATIENCE = 3.0
+"""Seconds in which others are told of a save, or it goes on without them."""
 
 
 class Save:
-    """Changes that are written together. `await` it: they are on disk then, or it raises Refused: nothing changed."""
+    """Changes that are written together. `await` it: they are on disk then, or it raises Refused: nothing changed.
 
-    __slots__ = ("_failure", "_listeners", "_waiters", "changes", "done", "version")
+    `await told()` as well before answering who may ask others about the changes at once.
+    """
+
+    __slots__ = ("_failure", "_listeners", "_telling", "_waiters", "changes", "done", "version")
 
     def __init__(self) -> None:
         self.changes: dict[str, dict[str, Any]] = {}
@@ -35,6 +40,7 @@ class Save:
         self._failure = ""
         self._waiters: list[asyncio.Future[None]] = []
         self._listeners: list[Callable[[], None]] = []
+        self._telling: list[asyncio.Future[None]] = []
 
     def __await__(self) -> Generator[Any, None, None]:
         if not self.done:
@@ -56,6 +62,15 @@ class Save:
             self._listeners.append(listener)
         elif not self._failure:
             listener()
+
+    def tell(self, telling: Iterable["asyncio.Future[None]"]) -> None:
+        """Have `told` wait for these, however they end."""
+        self._telling.extend(telling)
+
+    async def told(self) -> None:
+        """Return once others know of the changes, or take too long over it."""
+        if self._telling:
+            await asyncio.wait(self._telling, timeout=PATIENCE)
 
     def settle(self, failure: str = "") -> None:
         """It is over, one way or the other."""

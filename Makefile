@@ -18,7 +18,18 @@ help: ## list the targets
 	$(UV) sync --locked --quiet
 	@touch $@
 
-setup: .venv/.synced ## make the locked environment in .venv
+# The native core is built where Rust is found; without it, or if that fails, everything runs on Python alone.
+.venv/.native: .venv/.synced $(wildcard native/Cargo.* native/pyproject.toml native/*.pyi native/src/*.rs)
+	@if ! command -v cargo >/dev/null; then \
+	  echo "no native core: cargo is not found, so PyroMQ runs on Python alone"; \
+	elif $(UV) pip install --quiet --no-deps --reinstall ./native >.venv/native.log 2>&1; then \
+	  echo "the native core is built"; \
+	else \
+	  echo "no native core: its build failed (.venv/native.log), so PyroMQ runs on Python alone"; \
+	fi
+	@touch $@
+
+setup: .venv/.native ## make the locked environment in .venv, with the native core where cargo is found
 
 check: setup ## lint, format check and types
 	$(RUN) ruff check .

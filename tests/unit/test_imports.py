@@ -28,6 +28,7 @@ ALLOWED = {
 SHARED = {
     "clock": set[str](),
     "errors": set[str](),
+    "native": {"errors"},
     "disk": set[str](),
     "selectors": {"protocol"},
     "durable": {"disk"},

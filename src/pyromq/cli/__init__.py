@@ -5,6 +5,7 @@ not pay for a large one.
 """
 
 import logging
+from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -81,8 +82,20 @@ class Commands(LazyGroup):
 app = typer.Typer(cls=Commands, no_args_is_help=True, pretty_exceptions_enable=False)
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        from pyromq.native import core  # noqa: PLC0415 - commands that do not need it start without it
+
+        typer.echo(f"pyromq {metadata.version('pyromq')}, {core}")
+        raise typer.Exit
+
+
 @app.callback()
 def root(
+    _version: Annotated[
+        bool,
+        typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version, and which core runs."),
+    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log what clients do, on standard error.")] = False,
 ) -> None:
     """RocketMQ in Python: servers, clients and tools."""

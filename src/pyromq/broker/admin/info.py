@@ -5,6 +5,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from pyromq import native
 from pyromq.broker.admin.daytotals import DayTotals
 from pyromq.broker.admin.reload import change_settings
 from pyromq.broker.core import Core
@@ -153,6 +154,8 @@ def runtime_info(core: Core, parts: Iterable[Part]) -> dict[str, str]:
     info: dict[str, object] = {
         "brokerVersionDesc": version_name(CURRENT),
         "brokerVersion": CURRENT,
+        "nativeCore": native.core,
+        "nativeCoreFaults": native.core.faults,
         "brokerActive": core.config.broker_role is not BrokerRole.SLAVE,
         "bootTimestamp": core.started_at,
         "runtime": _duration(now - core.started_at),

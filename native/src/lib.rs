@@ -1,0 +1,26 @@
+//! The native core: twins of PyroMQ's hot functions. Python decides, this carries.
+//!
+//! Every function here has a Python twin of the same name and contract, which is the reference. None keeps state that
+//! outlives its call, but for values that Python holds; none changes what Python sees before it is certain to succeed.
+
+use pyo3::prelude::*;
+
+mod memory;
+
+/// What Python and this library agree on. Raised with every change of a signature: a library of another contract is
+/// not used.
+const CONTRACT: u32 = 1;
+
+#[pymodule]
+fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("CONTRACT", CONTRACT)?;
+    module.add("Panic", module.py().get_type::<pyo3::panic::PanicException>())?;
+    module.add_function(wrap_pyfunction!(panic, module)?)?;
+    Ok(())
+}
+
+/// Panics, for tests of what happens then.
+#[pyfunction]
+fn panic(reason: String) {
+    panic!("{reason}");
+}

@@ -6,6 +6,7 @@
 use pyo3::prelude::*;
 
 mod memory;
+mod messages;
 
 /// What Python and this library agree on. Raised with every change of a signature: a library of another contract is
 /// not used.
@@ -16,6 +17,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CONTRACT", CONTRACT)?;
     module.add("Panic", module.py().get_type::<pyo3::panic::PanicException>())?;
     module.add_function(wrap_pyfunction!(panic, module)?)?;
+    module.add_function(wrap_pyfunction!(messages::take_plain, module)?)?;
     Ok(())
 }
 

@@ -12,9 +12,11 @@ import msgspec
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
+from pyromq.protocol.records.record import peek_record
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.index.index import Index
-from pyromq.store.index.keyhash import Key
+from pyromq.store.index.keyhash import Keys
 from pyromq.store.queue.consumequeue import ConsumeQueue
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
@@ -55,7 +57,8 @@ class Arrival(msgspec.Struct, gc=False):
 class Run(msgspec.Struct, gc=False):
     """Records of one queue that lie behind each other in the log, those of a batch: what they are entered with.
 
-    `texts` are their properties, looked into only if somebody wants to hear of the records one by one.
+    `entries` are those of the queue, `records` what is in the log, looked into only if somebody wants to hear of the
+    records one by one.
     """
 
     topic: str
@@ -66,42 +69,55 @@ class Run(msgspec.Struct, gc=False):
     store_timestamp: int
     sys_flag: int
     queue: ConsumeQueue
-    offsets: Sequence[int]
-    sizes: Sequence[int]
-    codes: Sequence[int]
-    keys: Sequence[Key]
-    texts: Sequence[bytes]
+    entries: bytes
+    keys: Keys
+    records: memoryview
 
     @property
     def count(self) -> int:
-        return len(self.offsets)
+        return len(self.entries) // ENTRY_SIZE
 
     @property
     def next_offset(self) -> int:
         """The queue offset after the last of them."""
-        return self.queue_offset + len(self.offsets)
+        return self.queue_offset + self.count
 
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
+        first, records = self.physical_offset, self.records
         return [
             Arrival(
                 self.topic, self.queue_id, number, offset, size, code, self.store_timestamp, self.sys_flag,
-                decode_properties(text), self.queue,
+                decode_properties(peek_record(records, offset - first).properties), self.queue,
             )
-            for number, (offset, size, code, text) in enumerate(
-                zip(self.offsets, self.sizes, self.codes, self.texts, strict=True), self.queue_offset
-            )
+            for number, (offset, size, code) in enumerate(ENTRY.iter_unpack(self.entries), self.queue_offset)
         ]  # fmt: skip
+
+    def schedule(self, delays: Mapping[int, int]) -> None:
+        """Have the queue entries say when the messages are due."""
+        self.entries = b"".join(
+            [
+                ENTRY.pack(
+                    each.physical_offset, each.size, code_of(each.topic, each.properties, self.store_timestamp, delays)
+                )
+                for each in self.arrivals()
+            ]
+        )
 
     def enter(self, index: Index | None) -> bool:
         """All as one; False when they do not simply follow what is there, and must be entered one by one.
 
         Raises DiskFullError and OSError; then, too, each may be entered again.
         """
-        offsets = self.offsets
-        if not self.queue.extend(self.queue_offset, offsets, self.sizes, self.codes):
+        entries, first, keys = self.entries, self.physical_offset, self.keys
+        if not self.queue.extend(self.queue_offset, entries, first, first + self.size):
             return False
-        return index is None or index.add_keys(self.keys, offsets[0], offsets[-1])
+        if index is None:
+            return True
+        last: int = ENTRY.unpack_from(entries, len(entries) - ENTRY_SIZE)[0]
+        if isinstance(keys, bytes):
+            return index.add_hashed(keys, first, last)
+        return index.add_keys(keys, first, last)
 
 
 Listener = Callable[[Arrival], None]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.message import Message
 from pyromq.protocol.records.batch import encode_batch
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.store.arrival import Arrival
 from pyromq.store.config import FlushDiskType
 from pyromq.store.errors import DiskFullError
@@ -142,9 +143,9 @@ class Full:
             check(offset)
             return append(queue, offset, *rest)
 
-        def full_extend(queue: ConsumeQueue, offset: int, offsets: Sequence[int], *rest: Sequence[int]) -> bool:
-            check(offset + len(offsets) - 1)
-            return extend(queue, offset, offsets, *rest)
+        def full_extend(queue: ConsumeQueue, offset: int, entries: bytes, *places: int) -> bool:
+            check(offset + len(entries) // ENTRY_SIZE - 1)
+            return extend(queue, offset, entries, *places)
 
         def full_drain(self_: Index) -> None:
             if self.now and index:
@@ -215,14 +216,14 @@ def test_batches_and_messages_wait_for_the_disk_in_turn(
 def test_an_index_that_cannot_be_written_gets_each_key_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tmp_path, max_index_num=2000, mapped_file_size_commit_log=1 << 20)
     heard = ears(store)
-    store.put_batch(batch(*range(256)))  # as many keys as wait to be written
+    store.put_batch(batch(*range(1024)))  # as many keys as wait to be written
     full = Full(monkeypatch, index=True)
-    store.put_batch(batch(256, 257, 258))
-    assert heard == list(range(256))
+    store.put_batch(batch(1024, 1025, 1026))
+    assert heard == list(range(1024))
     assert store.progress.waiting == 3
     full.now = False
     store.tick()
-    check_all_there(store, heard, 259)
+    check_all_there(store, heard, 1027)
     store.close()
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pyromq import native
 from pyromq.protocol.message import Message
 from pyromq.protocol.records.batch import encode_batch
 from pyromq.store.config import BrokerRole
@@ -67,8 +68,9 @@ def _plain(body: bytes) -> PutMessage:
 @pytest.mark.parametrize("append", [group, batch])
 @pytest.mark.parametrize("whole", range(len(BODIES)))
 def test_a_kill_while_messages_are_stored_together(
-    tmp_path: Path, append: Callable[[MessageStore], None], whole: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, append: Callable[[MessageStore], None], whole: int
 ) -> None:
+    monkeypatch.setattr(native.core, "on", False)  # which takes mapped memory only
     store = open_store(tmp_path / "store", allocate_step_commit_log=4096)
     put(store, body=b"first")
     _append_and_die(store, append, whole)

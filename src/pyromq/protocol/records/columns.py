@@ -6,14 +6,15 @@ of a batch is described in `batch`, which reads it message by message.
 
 from collections.abc import Sequence
 from struct import Struct
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from pyromq.protocol.records.batch import FIXED_SIZE, iter_batch
 
 _unpack_head = Struct(">i8x2i").unpack_from  # size, flag, body length
 _unpack_length = Struct(">h").unpack_from
 _BODY = 20
-_LENGTH = 2
+LENGTH: Final = 2
+"""Bytes that say how long the properties are."""
 
 
 class BatchColumns(NamedTuple):
@@ -36,9 +37,9 @@ def batch_columns(data: bytes) -> BatchColumns:
         following = start + size
         body_start = start + _BODY
         body_end = body_start + body_length
-        if following > end or not body_start <= body_end <= following - _LENGTH:
+        if following > end or not body_start <= body_end <= following - LENGTH:
             break
-        if _unpack_length(data, body_end)[0] != following - body_end - _LENGTH:
+        if _unpack_length(data, body_end)[0] != following - body_end - LENGTH:
             break
         flags.append(flag)
         bodies.append(data[body_start:body_end])

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pyromq import disk, durable
+from pyromq import disk, durable, native
 from pyromq.store.errors import StoreFormatError
-from pyromq.store.index.keyhash import Key
+from pyromq.store.index.keyhash import HASHED, Key
 from pyromq.store.space import translated, write_at
 
 # begin and end store time, begin and end physical offset, slots in use, number of the next entry (the first is 1)
@@ -173,19 +173,37 @@ class IndexFile:
                 previous = 0
             entries.append(pack(key_hash, physical_offset, seconds, previous))
             count += 1
+        self._write_entries(b"".join(entries), slots, used, physical_offset, timestamp)
+        return len(keys)
+
+    def add_hashed(self, keys: bytes | bytearray) -> int:
+        """`add` for keys that are hashed already."""
+        room = self.layout.entries - self.count
+        if len(keys) > room * HASHED.size:
+            keys = keys[: room * HASHED.size]
+        if not keys:
+            return 0
+        if self.count <= 1:
+            _, self.begin_offset, self.begin_timestamp = HASHED.unpack_from(keys)
+        slots = self._slots or self._load_slots()
+        entries, fresh = link_keys(keys, memoryview(slots).cast("B"), self.count, self.begin_timestamp)
+        _, offset, timestamp = HASHED.unpack_from(keys, len(keys) - HASHED.size)
+        self._write_entries(entries, slots, self.slots_used + fresh, offset, timestamp)
+        return len(keys) // HASHED.size
+
+    def _write_entries(self, entries: bytes, slots: "array[int]", used: int, end: int, timestamp: int) -> None:
+        """Append entries to which `slots` lead already; if that fails, they no longer do."""
         try:
-            write_at(self._descriptor(), b"".join(entries), self.layout.at(self.count), self.path)
+            write_at(self._descriptor(), entries, self.layout.at(self.count), self.path)
         except BaseException:
-            for entry in reversed(entries):
-                key_hash, _, _, previous = ENTRY.unpack(entry)
-                slots[key_hash % slot_count] = previous
+            for key_hash, _, _, previous in reversed(list(ENTRY.iter_unpack(entries))):
+                slots[key_hash % len(slots)] = previous
             raise
         # In this order: a sync in another thread that sees the new end must also see the new count.
         self.synced = False
         self.slots_used = used
-        self.count = count
-        self.end_offset, self.end_timestamp = physical_offset, timestamp
-        return len(keys)
+        self.count += len(entries) // ENTRY.size
+        self.end_offset, self.end_timestamp = end, timestamp
 
     def find(self, key_hash: int, begin: int, end: int, limit: int) -> list[int]:
         """Physical offsets of at most `limit` entries with this hash stored in [begin, end], newest first.
@@ -311,3 +329,29 @@ class IndexFile:
     def _write_header(self, end_timestamp: int, end_offset: int, count: int) -> None:
         fields = self.begin_timestamp, end_timestamp, self.begin_offset, end_offset, self.slots_used, count
         write_at(self._descriptor(), HEADER.pack(*fields), 0, self.path)
+
+
+@native.twin
+def link_keys(keys: bytes | bytearray, slots: memoryview, count: int, begin: int) -> tuple[bytes, int]:
+    """Entries for hashed keys, numbered from `count` on, and how many slots were not in use before.
+
+    `slots`, in the byte order of the machine, are those of a file that begins with the time `begin`; they lead to the
+    new entries afterwards.
+    """
+    table, pack = slots.cast("I"), ENTRY.pack
+    slot_count = len(table)
+    entries: list[bytes] = []
+    last, seconds, fresh = begin, 0, 0
+    for number, (key_hash, physical_offset, timestamp) in enumerate(HASHED.iter_unpack(keys), count):
+        if timestamp != last:
+            last = timestamp
+            seconds = min((timestamp - begin) // 1000, _MAX_SECONDS) if timestamp > begin > 0 else 0
+        slot = key_hash % slot_count
+        previous = table[slot]
+        table[slot] = number
+        if previous == 0:
+            fresh += 1
+        elif previous >= number:  # stale, from before a crash of another writer
+            previous = 0
+        entries.append(pack(key_hash, physical_offset, seconds, previous))
+    return b"".join(entries), fresh

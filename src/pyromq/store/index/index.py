@@ -15,11 +15,12 @@ from pyromq import disk
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
 from pyromq.store.index.file import IndexFile, Layout
-from pyromq.store.index.keyhash import MAX_AT_ONCE, Key, KeyHasher
+from pyromq.store.index.keyhash import HASHED, MAX_AT_ONCE, Key, KeyHasher
 
 log = logging.getLogger(__name__)
 
 _NAME_LENGTH = 17  # yyyyMMddHHmmssSSS in local time
+_MAX_HASHED = 1024 * HASHED.size  # bytes of hashed keys that wait: they come with many at a time
 _MAX_MAPPED = 4  # files besides the newest that stay mapped for queries
 
 
@@ -52,6 +53,7 @@ class Index:
         "_clock",
         "_directory",
         "_files",
+        "_hashed",
         "_hasher",
         "_layout",
         "_limit",
@@ -67,6 +69,7 @@ class Index:
         self._limit = config.max_msgs_num_batch
         self._clock = clock
         self._hasher = KeyHasher()
+        self._hashed = bytearray()  # keys before those of `_waiting`
         self._waiting: list[Key] = []
         self._files: list[IndexFile] = []
         self._mapped: list[IndexFile] = []
@@ -113,7 +116,7 @@ class Index:
         if physical_offset <= self.max_physical_offset:
             return
         waiting = self._waiting
-        if len(waiting) >= MAX_AT_ONCE:
+        if len(waiting) >= MAX_AT_ONCE or len(self._hashed) >= _MAX_HASHED:
             self.drain()
         if unique_key:
             waiting.append((topic, unique_key, physical_offset, store_timestamp))
@@ -128,7 +131,7 @@ class Index:
             offset, find = record.physical_offset, record.properties.get
             if offset <= done:
                 continue
-            if len(waiting) >= MAX_AT_ONCE:
+            if len(waiting) >= MAX_AT_ONCE or len(self._hashed) >= _MAX_HASHED:
                 self.drain()
             topic, timestamp, unique_key, keys = record.topic, record.store_timestamp, find("UNIQ_KEY"), find("KEYS")
             if unique_key:
@@ -150,21 +153,38 @@ class Index:
         self.max_physical_offset = last
         return True
 
+    def add_hashed(self, keys: bytes, first: int, last: int) -> bool:
+        """`add_keys` for keys that are hashed already, see `HASHED`."""
+        if first <= self.max_physical_offset:
+            return False
+        if len(self._hashed) >= _MAX_HASHED:
+            self.drain()
+        while self._waiting:  # they come before these
+            waiting = self._waiting[:MAX_AT_ONCE]
+            hashes = self._hasher.keys(waiting)
+            self._hashed += b"".join(
+                [HASHED.pack(key_hash, key[2], key[3]) for key_hash, key in zip(hashes, waiting, strict=True)]
+            )
+            del self._waiting[:MAX_AT_ONCE]
+        self._hashed += keys
+        self.max_physical_offset = last
+        return True
+
     def drain(self) -> None:
-        """Write what waits in the buffer into the files. Raises DiskFullError; the rest is still there then."""
-        waiting = self._waiting
+        """Write what waits in the buffers into the files. Raises DiskFullError; the rest is still there then."""
+        hashed, waiting = self._hashed, self._waiting
+        while hashed:
+            del hashed[: self._open_file().add_hashed(hashed) * HASHED.size]
         while waiting:
             keys = waiting[:MAX_AT_ONCE]
-            files = self._files
-            file = files[-1] if files and not files[-1].full else self._extend()
-            del waiting[: file.add(self._hasher.keys(keys), keys)]
+            del waiting[: self._open_file().add(self._hasher.keys(keys), keys)]
 
     def query(self, topic: str, key: str, max_count: int, begin: int, end: int) -> IndexHits:
         """Offsets of the newest records, at most `max_count`, whose key has this hash, stored within [begin, end] ms.
 
         Times are known to the second, so a record may lie up to a second outside: look at what you load.
         """
-        if self._waiting:
+        if self._waiting or self._hashed:
             with suppress(DiskFullError):  # what cannot be written yet cannot be found yet
                 self.drain()
         if not self._files:
@@ -199,6 +219,9 @@ class Index:
         if self.max_physical_offset < physical_end:
             return
         self._waiting[:] = [key for key in self._waiting if key[2] < physical_end]
+        self._hashed[:] = b"".join(
+            [HASHED.pack(*key) for key in HASHED.iter_unpack(self._hashed) if key[1] < physical_end]
+        )
         while self._files and self._files[-1].begin_offset >= physical_end:
             file = self._files.pop()
             if file in self._mapped:
@@ -248,6 +271,10 @@ class Index:
         self._files.clear()
         self._mapped.clear()
         self.max_physical_offset = -1
+
+    def _open_file(self) -> IndexFile:
+        """The file that takes the next key."""
+        return self._files[-1] if self._files and not self._files[-1].full else self._extend()
 
     def _extend(self) -> IndexFile:
         last = self._files[-1] if self._files else None

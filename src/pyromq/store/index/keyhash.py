@@ -12,6 +12,11 @@ from pyromq.protocol.records.tags import java_hash
 Key = tuple[str, str, int, int]
 """Topic, key, physical offset and store time of the record that has it."""
 
+Keys = Sequence[Key] | bytes
+"""Keys, or those that are hashed already, as the core does it: `HASHED` of each."""
+HASHED = struct.Struct(">iqq")
+"""A hashed key: hash, physical offset, store time."""
+
 _MASK = 0xFFFFFFFF
 _WIDTH = 32  # characters of a key hashed at once; unique ids have so many
 MAX_AT_ONCE = 256  # keys

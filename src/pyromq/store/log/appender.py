@@ -7,14 +7,13 @@ which is in the log as a whole or not at all, by columns.
 """
 
 from collections.abc import Callable, Sequence
-from itertools import accumulate, repeat
 from struct import error as StructError  # noqa: N812 - a class under a lower-case name
 from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records import sysflag
-from pyromq.protocol.records.columns import batch_columns, property_columns
+from pyromq.protocol.records.batch import iter_batch
 from pyromq.protocol.records.host import V4_SIZE
 from pyromq.protocol.records.record import MAGIC_V1
 from pyromq.protocol.records.tags import tags_code
@@ -23,10 +22,11 @@ from pyromq.store.config import StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import DiskFullError
 from pyromq.store.flags import Flag, RunningFlags
-from pyromq.store.index.keyhash import Key
+from pyromq.store.index.keyhash import Keys
 from pyromq.store.log.commitlog import CommitLog
-from pyromq.store.log.encoder import encode_batch, encode_record
+from pyromq.store.log.encoder import encode_record, place_batch, shared_part
 from pyromq.store.log.flush import Flusher
+from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.plainrecord import PREFIX, PROPERTIES_LENGTH
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.rules import INNER_BATCH_REFUSED, PutRules
@@ -41,7 +41,6 @@ _NO_V6 = ~sysflag.HOSTS_MASK
 _HOSTS = 2 * V4_SIZE
 _pack_prefix = PREFIX.pack
 _pack_length = PROPERTIES_LENGTH.pack
-_LENGTH = PROPERTIES_LENGTH.size
 _MAX_REMEMBERED_TAGS = 256
 _PUT_OK = PutStatus.PUT_OK
 
@@ -176,43 +175,55 @@ class Appender:
         tail = self._admit(message)
         if isinstance(tail, PutResult):
             return self._refuse(tail)
-        try:
-            columns = batch_columns(bytes(message.body))
-        except MessageError as error:
-            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason=str(error)))
-        _, bodies, fields = columns
-        if not bodies:
-            return self._refuse(PutResult(PutStatus.MESSAGE_ILLEGAL, reason="the batch is empty"))
         store_host = message.store_host or self.store_host
-        fixed = tail.fixed_size + len(message.born_host) + len(store_host) - _LENGTH
-        sizes = [fixed + len(body) + len(field) for body, field in zip(bodies, fields, strict=True)]
-        total = sum(sizes)
-        if (refusal := self.rules.check_batch_size(total)) is not None:
-            return self._refuse(refusal)
+        timestamp = self._clock()
         try:
-            file = self._log.room(total)
-        except (DiskFullError, OSError) as error:
-            return self._refuse(self.rules.no_room(error))
-        number, timestamp, start = tail.next_offset, self._clock(), file.position
-        offsets = list(accumulate(sizes[:-1], initial=file.start + start))
-        try:
-            records = encode_batch(message, tail, offsets, sizes, timestamp, store_host, columns)
+            placed = self._place(message, tail, timestamp, shared_part(message, timestamp, store_host))
         except StructError as error:
-            return self._refuse(_misfit(error))
-        file.append_records(records, start + total)
-        tail.next_offset = number + len(sizes)
-        texts = [field[_LENGTH:] for field in fields]
-        codes, keys = self._codes_and_keys(message.topic, tail, texts, offsets, timestamp)
+            placed = _misfit(error)
+        if isinstance(placed, PutResult):
+            return self._refuse(placed)
+        file, total, entries, keys = placed
+        number, start = tail.next_offset, file.position
+        file.position = start + total  # last: the flush thread believes it
         run = Run(
-            message.topic, message.queue_id, number, offsets[0], total, timestamp, message.sys_flag, tail.queue,
-            offsets, sizes, codes, keys, texts,
+            message.topic, message.queue_id, number, file.start + start, total, timestamp, message.sys_flag, tail.queue,
+            entries, keys, file.view(start, start + total),
         )  # fmt: skip
+        if tail.scheduled:
+            run.schedule(self._delays)
+        count = run.count
+        tail.next_offset = number + count
         dispatcher = self._dispatcher
         if self.sync or dispatcher.waiting or not dispatcher.enter_run(run):
-            self._hold((run,), len(sizes))
-        self._stats.put_count += len(sizes)
+            self._hold((run,), count)
+        self._stats.put_count += count
         self._stats.put_bytes += total
-        return PutResult(_PUT_OK, offsets[0], total, number, timestamp, store_host, len(sizes), tuple(offsets))
+        return PutResult(_PUT_OK, file.start + start, total, number, timestamp, store_host, count, entries)
+
+    def _place(
+        self, message: PutMessage, tail: Tail, timestamp: int, shared: bytes
+    ) -> tuple[MappedFile, int, bytes, Keys] | PutResult:
+        """Write the records of a batch behind the log, where nobody looks yet; or why not. Raises struct.error."""
+        rules, file, limit = self.rules, self._log.last, self._log.limit
+        while True:
+            raw, position, start = (file.raw, file.position, file.start) if file is not None else (bytearray(), 0, 0)
+            placed = place_batch(
+                raw, position, min(limit, position + rules.max_batch), message.body, tail.topic, message.queue_id,
+                tail.next_offset, start + position, shared, timestamp,
+            )  # fmt: skip
+            if placed is None:
+                return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=_nonsense(message.body))
+            if file is not None and not isinstance(placed, int):
+                return file, *placed
+            needed = placed if isinstance(placed, int) else placed[0]
+            if (refusal := rules.check_batch_size(needed)) is not None:
+                return refusal
+            try:
+                file = self._log.room(needed)
+            except (DiskFullError, OSError) as error:
+                return rules.no_room(error)
+            limit = file.position + needed
 
     def _admit(self, message: PutMessage) -> Tail | PutResult:
         """The queue that a message goes to, or why it does not."""
@@ -293,35 +304,16 @@ class Appender:
             self._codes[tags] = code
         return code
 
-    def _codes_and_keys(
-        self, topic: str, tail: Tail, texts: Sequence[bytes], offsets: Sequence[int], timestamp: int
-    ) -> tuple[Sequence[int], Sequence[Key]]:
-        """What queue and index are to say of each record of a batch."""
-        columns = None if tail.scheduled else property_columns(texts)
-        if columns is not None:
-            tags = columns.get("TAGS") or [""] * len(texts)
-            known = {text: tags_code(text) for text in set(tags)}
-            codes = [known[text] for text in tags]
-            return codes, _keys(topic, columns.get("UNIQ_KEY"), columns.get("KEYS"), offsets, timestamp)
-        maps = [decode_properties(text) for text in texts]
-        codes = [code_of(topic, properties, timestamp, self._delays) for properties in maps]
-        unique, words = ([properties.get(name, "") for properties in maps] for name in ("UNIQ_KEY", "KEYS"))
-        return codes, _keys(topic, unique, words, offsets, timestamp)
-
 
 def _misfit(error: Exception) -> PutResult:
     return PutResult(PutStatus.MESSAGE_ILLEGAL, reason=f"a number does not fit: {error}")
 
 
-def _keys(
-    topic: str, unique: Sequence[str] | None, words: Sequence[str] | None, offsets: Sequence[int], timestamp: int
-) -> list[Key]:
-    """The keys of all records, of which some may have none: the unique key, then each word."""
-    if words is None:
-        return list(zip(repeat(topic), unique, offsets, repeat(timestamp))) if unique is not None else []
-    keys: list[Key] = []
-    for first, text, offset in zip(unique or [""] * len(words), words, offsets, strict=True):
-        if first:
-            keys.append((topic, first, offset, timestamp))
-        keys += [(topic, key, offset, timestamp) for key in text.split(" ") if key]
-    return keys
+def _nonsense(batch: bytes | bytearray | memoryview) -> str:
+    """Why a batch is none."""
+    try:
+        for _ in iter_batch(batch):
+            pass
+    except MessageError as error:
+        return str(error)
+    return "the batch is empty"

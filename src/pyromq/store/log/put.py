@@ -10,9 +10,11 @@ from typing import Final
 
 import msgspec
 
+from pyromq import native
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.host import Host, pack_host
+from pyromq.protocol.records.queueentry import ENTRY
 
 LOCALHOST: Final = pack_host(Host("127.0.0.1", 0))
 
@@ -102,8 +104,8 @@ class PutResult(msgspec.Struct, gc=False):
     store_timestamp: int = 0
     store_host: bytes = b""
     count: int = 1
-    offsets: tuple[int, ...] = ()
-    """Physical offset of each message of a batch."""
+    entries: bytes = b""
+    """The queue entries of the messages of a batch."""
     reason: str = ""
     """Why the message was refused, for the remark of the answer."""
 
@@ -118,12 +120,24 @@ class PutResult(msgspec.Struct, gc=False):
         return self.physical_offset + self.size
 
     @property
+    def offsets(self) -> tuple[int, ...]:
+        """Physical offset of each message of a batch."""
+        return tuple(offset for offset, _, _ in ENTRY.iter_unpack(self.entries))
+
+    @property
     def message_id(self) -> str:
         """The offset message id, or several joined with commas; "" when nothing was stored."""
         if self.physical_offset < 0:
             return ""
         host = _host_text(self.store_host)
-        if not self.offsets:
+        if not self.entries:
             return f"{host}{self.physical_offset:016X}"
-        places = pack(f">{len(self.offsets)}Q", *self.offsets).hex(",", 8).upper()
-        return host + places.replace(",", f",{host}")
+        return message_ids(host, self.entries)
+
+
+@native.twin
+def message_ids(host: str, entries: bytes) -> str:
+    """The offset message ids of the records that queue entries name, joined with commas."""
+    offsets = [offset for offset, _, _ in ENTRY.iter_unpack(entries)]
+    places = pack(f">{len(offsets)}Q", *offsets).hex(",", 8).upper()
+    return host + places.replace(",", f",{host}")

@@ -7,7 +7,7 @@ message with queue offset i; physical offsets grow along the queue, apart from f
 
 import logging
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
@@ -104,20 +104,20 @@ class ConsumeQueue:
         self.max_physical_offset = physical_offset + size
         return True
 
-    def extend(self, queue_offset: int, offsets: Sequence[int], sizes: Sequence[int], codes: Sequence[int]) -> bool:
-        """`append` for several records that lie behind each other in the log; False, and none is taken, when they do
-        not simply follow.
+    def extend(self, queue_offset: int, entries: bytes, begin: int, end: int) -> bool:
+        """`append` for several records that lie behind each other in the log, from `begin` to `end`; False, and none is
+        taken, when they do not simply follow.
 
         Raises DiskFullError, nothing is taken then.
         """
-        if queue_offset != self.max_offset or offsets[0] < self.max_physical_offset:
+        if queue_offset != self.max_offset or begin < self.max_physical_offset:
             return False
         tail = self._tail
         if len(tail) >= _MAX_TAIL:
             self._spill()
-        tail += b"".join(map(_pack, offsets, sizes, codes))
-        self.max_offset = queue_offset + len(offsets)
-        self.max_physical_offset = offsets[-1] + sizes[-1]
+        tail += entries
+        self.max_offset = queue_offset + len(entries) // ENTRY_SIZE
+        self.max_physical_offset = end
         return True
 
     def entries(self, start: int, count: int) -> bytes:

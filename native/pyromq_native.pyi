@@ -3,6 +3,9 @@ CONTRACT: int
 class Panic(BaseException): ...
 
 def panic(reason: str) -> None: ...
+def take_plain(
+    data: bytes, offset: int, delta: int, make: type[object], host: object, messages: list[object], /
+) -> int: ...
 def place_batch(
     raw: object,
     at: int,

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod batch;
 mod index;
 mod memory;
+mod messages;
 mod text;
 
 /// What Python and this library agree on. Raised with every change of a signature: a library of another contract is
@@ -19,6 +20,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("CONTRACT", CONTRACT)?;
     module.add("Panic", module.py().get_type::<pyo3::panic::PanicException>())?;
     module.add_function(wrap_pyfunction!(panic, module)?)?;
+    module.add_function(wrap_pyfunction!(messages::take_plain, module)?)?;
     module.add_function(wrap_pyfunction!(batch::place_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batch::message_ids, module)?)?;
     module.add_function(wrap_pyfunction!(index::link_keys, module)?)?;

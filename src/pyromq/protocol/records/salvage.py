@@ -9,19 +9,23 @@ A record that cannot be read as it was sent still comes out, with what is left o
 Where a size is wrong, the next record is looked for by its magic number. Nothing here raises for what bytes say.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from pyromq import native
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import Property
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import unwrap
 from pyromq.protocol.records.compression import MAX_INFLATED, InflatedSizeError, decompress
+from pyromq.protocol.records.host import Host, unpack_host
 from pyromq.protocol.records.record import (
     MAGIC_BYTES,
     MAX_INFLATED_RECORDS,
     MIN_SIZE,
+    SYS_FLAG_AT,
     Buffer,
     RecordError,
     decode_at,
@@ -31,6 +35,11 @@ from pyromq.protocol.records.record import (
 _MAGIC_START: Final = MAGIC_BYTES[0][:3]
 _QUEUE_OFFSET: Final = slice(20, 28)
 _PHYSICAL_OFFSET: Final = slice(28, 36)
+_FLAG_BYTE: Final = SYS_FLAG_AT + 3
+"""Where the low byte of the system flag is, which has all bits that make a record odd."""
+_ODD: Final = sysflag.COMPRESSED | sysflag.HOSTS_MASK | sysflag.WRAPPED_BATCH
+_LOWEST: Final = -(2**63)
+_HIGHEST: Final = 2**63 - 1
 _COMPRESSED = sysflag.COMPRESSED
 _WRAPPED = sysflag.WRAPPED_BATCH
 
@@ -75,7 +84,7 @@ def salvage_records(
     end, offset, budget = len(data), 0, max(max_total, max_body)
     messages: list[ReceivedMessage] = []
     broken: list[ReceivedMessage] = []
-    while offset < end:
+    while (offset := take_plain(data, offset, delta, ReceivedMessage, unpack_host, messages)) < end:
         try:
             message = decode_at(data, offset, inflate, True, min(max_body, budget), True)
             if Property.FAULT in message.properties:
@@ -99,6 +108,35 @@ def salvage_records(
                 broken.append(message)
         messages.append(message)
     return Salvage(_placed(messages, broken, low, high))
+
+
+@native.twin
+def take_plain(
+    data: bytes,
+    offset: int,
+    delta: int,
+    make: type[ReceivedMessage],  # noqa: ARG001 - as `host`, for the twin
+    host: Callable[[bytes], Host],  # noqa: ARG001 - `decode_at` knows it
+    messages: list[ReceivedMessage],
+) -> int:
+    """Append the messages of plain records from `offset` on; where they end, at the latest with the data.
+
+    Plain is what can be read as it was sent and needs nothing done to it: sound, not compressed, no batch within, both
+    hosts IPv4. `make` is the class of messages, and `host` what reads their addresses: the core has neither.
+    """
+    end = len(data)
+    while offset + MIN_SIZE <= end and not data[offset + _FLAG_BYTE] & _ODD:
+        try:
+            message = decode_at(data, offset, False, True, 0, True)
+        except MessageError:
+            break
+        place = message.queue_offset + delta
+        if Property.FAULT in message.properties or not _LOWEST <= place <= _HIGHEST:
+            break
+        message.queue_offset = place
+        messages.append(message)
+        offset += message.store_size
+    return offset
 
 
 def _with_old_fault(message: ReceivedMessage) -> ReceivedMessage:

@@ -5,7 +5,9 @@
 
 use pyo3::prelude::*;
 
+mod arrow;
 mod batch;
+mod cdata;
 mod index;
 mod memory;
 mod messages;
@@ -24,6 +26,9 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(batch::place_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batch::message_ids, module)?)?;
     module.add_function(wrap_pyfunction!(index::link_keys, module)?)?;
+    module.add_class::<arrow::ArrowColumns>()?;
+    module.add_function(wrap_pyfunction!(arrow::arrow_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::plain_starts, module)?)?;
     Ok(())
 }
 

@@ -1,7 +1,8 @@
 """From the bytes of records to Arrow columns, vectorised: pull responses and commit-log files alike.
 
 Only the columns asked for are made: without `body` no body is touched. The few records that do not fit the vectors
-(inner batches, damaged ones) go through the scalar decoder. Pure: no I/O, no Spark.
+(inner batches, damaged ones) go through the scalar decoder. The native core makes the columns of all plain records at
+once, and leaves the others for what stands here, which says what rows are. Pure: no I/O, no Spark.
 """
 
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq import native
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import Property
@@ -26,7 +28,7 @@ from pyromq.spark.columns import COLUMNS
 from pyromq.spark.errors import InflationError, ReadError
 from pyromq.spark.source.options import CorruptRecords
 from pyromq.spark.task import scalar
-from pyromq.spark.task.fields import hosts, native, times, with_offset_ids
+from pyromq.spark.task.fields import hosts, numbers, times, with_offset_ids
 from pyromq.spark.task.pieces import gather, text
 from pyromq.spark.task.propertytext import Properties
 from pyromq.spark.task.recordlayout import Bytes, Longs, Mask, RecordLayout, locate, shapes
@@ -90,6 +92,18 @@ class _Part(NamedTuple):
     columns: dict[str, pa.Array]
 
 
+class _PlainRows(NamedTuple):
+    """What the core made, and the rows it left over."""
+
+    part: _Part
+    left: Longs
+
+    @classmethod
+    def of(cls, columns: Any, rows: bytes, left: bytes, spec: RowSpec) -> "_PlainRows":
+        arrays = dict(zip(spec.columns, pa.record_batch(columns).columns, strict=True))
+        return cls(_Part(np.frombuffer(rows, np.int64), arrays), np.frombuffer(left, np.int64))
+
+
 def decode(
     buffer: bytes | memoryview,
     starts: Longs,
@@ -105,7 +119,29 @@ def decode(
     """
     if owner is None:
         owner = np.repeat(np.arange(len(segments)), [segment.records for segment in segments])
-    return _Decoding(buffer, starts, segments, spec, owner).rows()
+    found = arrow_columns(buffer, _raw(starts), _raw(owner), segments, spec)
+    return _Decoding(buffer, starts, segments, spec, owner).rows(None if found is None else _PlainRows.of(*found, spec))
+
+
+@native.twin
+def arrow_columns(
+    buffer: bytes | memoryview,  # noqa: ARG001 - the core's arguments
+    starts: Bytes,  # noqa: ARG001
+    owners: Bytes,  # noqa: ARG001
+    segments: Sequence[Segment],  # noqa: ARG001
+    spec: RowSpec,  # noqa: ARG001
+) -> tuple[Any, bytes, bytes] | None:
+    """What the core makes of the records that are plain to it: their columns, by Arrow's C data interface, and which of
+    the records they are; then the records that are left over. All numbers are 64-bit ones, as bytes.
+
+    None: nothing is made ahead of the vectors here, which take all records. A plain record has IPv4 hosts, a body that
+    need not be inflated, text that is UTF-8, and a frame and a checksum that hold.
+    """
+    return None
+
+
+def _raw(values: Longs) -> Bytes:
+    return np.ascontiguousarray(values, np.int64).view(np.uint8)
 
 
 def topics_of(buffer: bytes | memoryview, starts: Longs) -> tuple[list[str], Longs]:
@@ -141,11 +177,14 @@ class _Decoding:
         """Bodies by their position, of records whose rows are made with vectors."""
         self._budget = MAX_INFLATED_RECORDS
 
-    def rows(self) -> Rows:
-        kinds = shapes(self._data, self._starts)
-        parts = []
-        for kind in np.unique(kinds):
-            parts += self._of_one_shape(np.flatnonzero(kinds == kind), int(kind))
+    def rows(self, plain: _PlainRows | None) -> Rows:
+        """All rows, with those that are made already."""
+        parts = [] if plain is None else [plain.part]
+        left = np.arange(len(self._starts)) if plain is None else plain.left
+        if len(left):
+            kinds = shapes(self._data, self._starts[left])
+            for kind in np.unique(kinds):
+                parts += self._of_one_shape(left[kinds == kind], int(kind))
         if not parts:
             parts = [self._scalar_part([])]
         if len(parts) == 1:
@@ -278,7 +317,7 @@ class _Decoding:
 
     def _column(self, name: str, layout: RecordLayout, rows: Longs, properties: Properties | None) -> pa.Array:
         if name in _NUMBERS:
-            return native(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
+            return numbers(layout.fixed[_NUMBERS[name]], COLUMNS[name][1])
         if properties is not None and name in _FROM_PROPERTIES:
             return self._from_properties(name, layout, properties)
         return getattr(self, f"_{name.lower()}")(layout, rows)

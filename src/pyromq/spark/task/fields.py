@@ -12,7 +12,7 @@ from pyromq.spark.task import scalar
 from pyromq.spark.task.recordlayout import RecordLayout
 
 
-def native(values: Any, kind: pa.DataType) -> pa.Array:
+def numbers(values: Any, kind: pa.DataType) -> pa.Array:
     """Numbers in the machine's own byte order."""
     return pa.array(values.astype(kind.to_pandas_dtype()))
 

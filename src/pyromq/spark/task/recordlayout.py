@@ -4,12 +4,14 @@ The layout itself is that of `protocol.record`; here all records of a buffer are
 but the fixed parts. A record that breaks a rule is named by its index, and the scalar decoder says what is wrong.
 """
 
+from array import array
 from dataclasses import dataclass
 from struct import Struct
 
 import numpy as np
 import numpy.typing as npt
 
+from pyromq import native
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.record import MAGIC_V1, MAGIC_V2, MIN_SIZE
 from pyromq.protocol.records.salvage import next_record
@@ -65,15 +67,35 @@ def walk(buffer: bytes | memoryview, start: int = 0) -> Longs:
 
     Where a size is wrong, the next record is looked for: what lies before it is for the decoder to refuse.
     """
+    plain = plain_starts(buffer, start)
+    if plain is not None:
+        return np.frombuffer(plain, np.int64)
     starts = []
     position, end = start, len(buffer)
-    unpack = _SIZE
     while position < end:
         starts.append(position)
-        size = unpack(buffer, position)[0] if position <= end - MIN_SIZE else 0
+        size = _SIZE(buffer, position)[0] if position <= end - MIN_SIZE else 0
         following = position + size
         position = following if size >= MIN_SIZE and following <= end else next_record(bytes(buffer), position)
     return np.array(starts, np.int64)
+
+
+@native.twin
+def plain_starts(buffer: bytes | memoryview, start: int) -> bytes | None:
+    """The same as 64-bit numbers, while no size is wrong; None where one is."""
+    starts = []
+    position, end = start, len(buffer)
+    last = end - MIN_SIZE
+    unpack = _SIZE
+    while position < end:
+        if position > last:
+            return None
+        size = unpack(buffer, position)[0]
+        if size < MIN_SIZE or size > end - position:
+            return None
+        starts.append(position)
+        position += size
+    return array("q", starts).tobytes()
 
 
 def shapes(data: Bytes, starts: Longs) -> npt.NDArray[np.int8]:

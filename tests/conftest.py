@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from pyromq.native import core
+
 # A busy machine must not fail a test: no time limit on single examples.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
@@ -24,6 +26,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="run the extended versions of fuzz, crash and fault tests")
     parser.addoption("--interop", action="store_true", help="also run third-party clients and servers (needs Java)")
     parser.addoption("--matrix", metavar="PAGE", help="write what works between which client and server to this file")
+
+
+def pytest_report_header() -> str:
+    """Which of two twins runs."""
+    return f"pyromq: {core}"
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -13,7 +13,13 @@ const SLOT: usize = 4;
 /// in the byte order of the machine, are those of a file that begins with the time `begin`; they are changed.
 #[pyfunction]
 #[pyo3(signature = (keys, slots, count, begin, /))]
-pub fn link_keys(py: Python<'_>, keys: Bytes, mut slots: Bytes, count: u32, begin: i64) -> PyResult<(Py<PyBytes>, u32)> {
+pub fn link_keys(
+    py: Python<'_>,
+    keys: Bytes,
+    mut slots: Bytes,
+    count: u32,
+    begin: i64,
+) -> PyResult<(Py<PyBytes>, u32)> {
     let keys = keys.slice();
     let end = slots.slice().len();
     let slots = slots.window(0, end)?;
@@ -22,7 +28,9 @@ pub fn link_keys(py: Python<'_>, keys: Bytes, mut slots: Bytes, count: u32, begi
     let slot_count = (slots.len() / SLOT).max(1);
     let (mut last, mut seconds) = (begin, 0);
     for key in keys.chunks_exact(KEY) {
-        let (Some(hash), Some(place), Some(time)) = (key.first_chunk(), key.get(..12), key.last_chunk()) else { continue };
+        let (Some(hash), Some(place), Some(time)) = (key.first_chunk(), key.get(..12), key.last_chunk()) else {
+            continue;
+        };
         let timestamp = i64::from_be_bytes(*time);
         if timestamp != last {
             last = timestamp;

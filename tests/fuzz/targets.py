@@ -23,6 +23,7 @@ from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, find_property
 from pyromq.protocol.records.batch import encode_batch, iter_batch
 from pyromq.protocol.records.record import check_record, decode_records, encode_record
+from tests.fuzz import twins
 from tests.hostile.targets import json_frame, throw
 from tests.vocabulary import BODIES, HEADERS
 
@@ -177,4 +178,5 @@ TARGETS = {
     "records": Target(_plain(records), _record_seeds),
     "expressions": Target(_plain(expressions), _expression_seeds),
     "servers": Target(servers, _server_seeds),
+    "twins": Target(twins.opened, twins.seeds),
 }

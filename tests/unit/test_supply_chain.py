@@ -6,16 +6,24 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCK = tomllib.loads((ROOT / "uv.lock").read_text())
+CRATES = tomllib.loads((ROOT / "native" / "Cargo.lock").read_text())
 
 
 def test_every_dependency_is_pinned_with_hashes() -> None:
     for package in LOCK["package"]:
         if "registry" not in package["source"]:
-            assert package["name"] == "pyromq"
+            assert package["name"] in {"pyromq", "pyromq-native"}
             continue
         files = [*package.get("wheels", []), *([package["sdist"]] if "sdist" in package else [])]
         assert files, package["name"]
         assert all(file["hash"].startswith("sha256:") for file in files), package["name"]
+
+
+def test_every_crate_of_the_core_is_pinned_with_its_checksum() -> None:
+    for crate in CRATES["package"]:
+        if crate["name"] != "pyromq-native":
+            assert crate["source"] == "registry+https://github.com/rust-lang/crates.io-index"
+            assert len(crate["checksum"]) == 64, crate["name"]
 
 
 def test_no_code_of_ours_runs_at_installation() -> None:

@@ -1,0 +1,51 @@
+"""Twins under the fuzzer: the tests that compare them, given bytes by the fuzzer in place of hypothesis.
+
+Every test with `@given` in `tests/unit/native/test_*_twins.py` is one, so that a new seam is fuzzed once it is tested.
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+
+from pyromq import native
+
+FOLDER = Path(__file__).parents[1] / "unit" / "native"
+SEEDS = 8
+"""For each test; what they hold decides no more than where the fuzzer begins."""
+LENGTH = 1024
+"""Enough for the arguments of every test: it gives up on less."""
+
+Feed = Callable[[bytes], object]
+
+
+def comparisons() -> dict[str, Feed]:
+    """By name, what makes arguments of bytes and compares twins. Tests that need fixtures are left out."""
+    found: dict[str, Feed] = {}
+    for path in sorted(FOLDER.glob("test_*_twins.py")):
+        module = importlib.import_module(f"tests.unit.native.{path.stem}")
+        for name, test in inspect.getmembers(module, inspect.isfunction):
+            driven = getattr(test, "hypothesis", None)
+            if driven is not None and not inspect.signature(test).parameters:
+                found[f"{path.stem}.{name}"] = driven.fuzz_one_input
+    return found
+
+
+@contextmanager
+def opened() -> Iterator[Callable[[bytes], None]]:
+    """The first byte chooses the test."""
+    if not native.core.on:
+        raise RuntimeError(f"there are no twins to compare: {native.core}")
+    feeds = list(comparisons().values())
+
+    def feed(data: bytes) -> None:
+        feeds[data[0] % len(feeds) if data else 0](data[1:])
+
+    yield feed
+
+
+def seeds() -> list[bytes]:
+    chance = Random(1)
+    return [bytes([number]) + chance.randbytes(LENGTH) for number in range(len(comparisons())) for _ in range(SEEDS)]

@@ -36,6 +36,16 @@ def test_what_was_stored_is_read_back(store: AccessStore, tmp_path: Path) -> Non
     assert store.access.users["root"].status is UserStatus.DISABLE
 
 
+def test_servers_that_share_a_folder_may_all_be_asked_for_one_user(store: AccessStore, tmp_path: Path) -> None:
+    AccessStore(tmp_path).create_user(User("bob", SECRET))
+    store.create_user(User("bob", SECRET))
+    assert store.access.users["bob"].secret == SECRET
+    with pytest.raises(AuthError, match="bob exists already"):
+        store.create_user(User("bob", "another-secret"))
+    with pytest.raises(AuthError, match="bob exists already"):
+        store.create_user(User("bob", SECRET, UserType.SUPER))
+
+
 def test_secrets_are_sealed_and_files_private(store: AccessStore, tmp_path: Path) -> None:
     store.update_user("alice", secret="changed-secret")  # noqa: S106 - of a test
     for path in tmp_path.iterdir():
@@ -131,7 +141,7 @@ def test_unknown_users_cannot_be_changed(store: AccessStore) -> None:
     changes: list[Callable[[], None]] = [
         lambda: store.update_user("bob", status=UserStatus.DISABLE),
         lambda: store.add_rules("bob", PolicyType.CUSTOM, [rule("*")]),
-        lambda: store.create_user(User("alice", SECRET)),
+        lambda: store.create_user(User("alice", "another-secret")),
     ]
     for change in changes:
         with pytest.raises(AuthError):

@@ -68,12 +68,12 @@ class AccessStore:
         return True
 
     def create_user(self, user: User) -> None:
-        """Raises AuthError when there is one of that name."""
+        """Raises AuthError when there is another of that name: servers that share a folder may all be asked."""
         check_username(user.name)
         check_secret(user.secret)
 
         def change(access: Access) -> Access:
-            if user.name in access.users:
+            if access.users.get(user.name, user) != user:
                 raise AuthError(f"the user {user.name} exists already")
             if len(access.users) >= MAX_USERS:
                 raise AuthError(f"there are {MAX_USERS} users, the limit")

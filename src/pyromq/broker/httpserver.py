@@ -4,9 +4,10 @@ Just enough of HTTP/1.1 for GET: one request per connection, bounded in size and
 """
 
 import asyncio
+import inspect
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from pyromq.remoting.accept.listener import Listener
@@ -32,12 +33,14 @@ class Page:
 
 
 Pages = dict[str, Callable[[], Page]]
+LatePages = dict[str, Callable[[], Page | Awaitable[Page]]]
+"""Pages of which some have to be asked for elsewhere."""
 
 
 class HttpServer:
     """Serves pages by path."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: LatePages) -> None:
         self.pages = pages
         self._listener: Listener | None = None
         self._open: dict[asyncio.StreamWriter, str] = {}  # with its address, the oldest first
@@ -84,7 +87,7 @@ class HttpServer:
         self._open[writer] = str((writer.get_extra_info("peername") or ("",))[0])
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
-                method, page = self._page(await reader.readuntil(b"\r\n\r\n"))
+                method, page = await self._page(await reader.readuntil(b"\r\n\r\n"))
                 head = (
                     f"HTTP/1.1 {page.status}\r\nContent-Type: {page.content_type}\r\n"
                     f"Content-Length: {len(page.body)}\r\nConnection: close\r\n\r\n"
@@ -105,7 +108,7 @@ class HttpServer:
         self.dropped += 1
         victim.transport.abort()
 
-    def _page(self, head: bytes) -> tuple[str, Page]:
+    async def _page(self, head: bytes) -> tuple[str, Page]:
         method, _, rest = head.partition(b"\r\n")[0].decode("latin-1").partition(" ")
         path = rest.partition(" ")[0].partition("?")[0]
         if method not in {"GET", "HEAD"}:
@@ -115,7 +118,8 @@ class HttpServer:
             known = "\n".join(self.pages)
             return method, Page(f"no such page; there are:\n{known}\n".encode(), status="404 Not Found")
         try:
-            return method, make()
+            page = make()
+            return method, await page if inspect.isawaitable(page) else page
         except Exception:
             log.exception("the page %s failed", path)
             return method, Page(b"the page failed, the log says why\n", status="500 Internal Server Error")

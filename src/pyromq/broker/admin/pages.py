@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from pyromq.broker.core import Core
-from pyromq.broker.httpserver import Page
+from pyromq.broker.httpserver import Page, Pages
 from pyromq.broker.part import Figure, Part, limit
 
 
@@ -13,10 +13,12 @@ class HttpPages(Part):
     def __init__(self, core: Core, parts: Iterable[Part]) -> None:
         self._core = core
         self._parts = parts
+        self.pages: Pages = {"/metrics": self._metrics, "/health": self._health}
+        """Whether there is a port for them or not."""
 
     async def join(self) -> None:
         """Let them be read. Raises ConnectError."""
-        await self._core.ports.open_pages({"/metrics": self._metrics, "/health": self._health})
+        await self._core.ports.open_pages(self.pages)
 
     async def leave(self) -> None:
         """Close the port."""

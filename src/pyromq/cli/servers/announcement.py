@@ -1,45 +1,52 @@
 """What a broker says of itself once it has started: to people in lines, to programs as JSON. Nothing but what is so."""
 
+import msgspec
+
 from pyromq.broker.broker import Broker
 from pyromq.broker.cluster.registration import Registration
+from pyromq.broker.fleet.facts import Facts
 
 
-def facts(broker: Broker) -> dict[str, object]:
-    """For programs: `broker` is what clients are told, `listen` what is bound."""
+def facts(broker: Broker, pid: int) -> Facts:
+    """What is so now."""
     standing = broker.part(Registration).standing
-    return {
-        "broker": broker.address,
-        "listen": broker.listens_on,
-        "http": broker.http_address,
-        "registered": [server for server, trouble in standing.items() if trouble is None],
-        "unregistered": {server: trouble for server, trouble in standing.items() if trouble is not None},
-    }
+    return Facts(
+        broker.address,
+        broker.listens_on,
+        broker.http_address,
+        [server for server, trouble in standing.items() if trouble is None],
+        {server: trouble for server, trouble in standing.items() if trouble is not None},
+        pid,
+    )
 
 
-def lines(broker: Broker) -> list[str]:
+def plain(found: Facts) -> dict[str, object]:
+    """For programs, as JSON has it."""
+    made: dict[str, object] = msgspec.to_builtins(found)
+    return made
+
+
+def lines(name: str, found: Facts) -> list[str]:
     """For people."""
-    told = "" if broker.address == broker.listens_on else f"; clients are told {broker.address}"
-    said = [f"The broker {broker.config.broker_name} listens on {broker.listens_on}{told}."]
-    said += registration(broker)
-    if broker.http_address is not None:
-        said.append(f"Metrics at http://{broker.http_address}/metrics.")
-    return said
+    told = "" if found.broker == found.listen else f"; clients are told {found.broker}"
+    return [f"The broker {name} listens on {found.listen}{told}.", *_registration(found)]
 
 
-def registration(broker: Broker) -> list[str]:
-    """Which name servers know of it, and why others do not."""
-    standing = broker.part(Registration).standing
-    if not standing:
-        return ["Not registered: no name server is set (--namesrv-addr), so clients must know its address."]
-    known = [server for server, trouble in standing.items() if trouble is None]
-    said = [f"Registered with {', '.join(known)}."] if known else []
-    return said + unregistered(broker)
+def pages(address: str | None) -> list[str]:
+    """Where metrics are, if anywhere."""
+    return [] if address is None else [f"Metrics at http://{address}/metrics."]
 
 
-def unregistered(broker: Broker) -> list[str]:
+def unregistered(found: Facts) -> list[str]:
     """The name servers that do not know of it yet, and why."""
     return [
-        f"Not registered yet with {server}, trying again: {trouble}"
-        for server, trouble in broker.part(Registration).standing.items()
-        if trouble is not None
+        f"Not registered yet with {server}, trying again: {trouble}" for server, trouble in found.unregistered.items()
     ]
+
+
+def _registration(found: Facts) -> list[str]:
+    """Which name servers know of it, and why others do not."""
+    if not found.registered and not found.unregistered:
+        return ["Not registered: no name server is set (--namesrv-addr), so clients must know its address."]
+    said = [f"Registered with {', '.join(found.registered)}."] if found.registered else []
+    return said + unregistered(found)

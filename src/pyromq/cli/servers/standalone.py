@@ -51,12 +51,12 @@ def standalone(
     )
 
     def announce() -> None:
+        found = announcement.facts(server.running_broker, os.getpid())
         if json:
-            broker = announcement.facts(server.running_broker)
-            typer.echo(jsonlib.dumps({"namesrv": server.namesrv_address} | broker | {"pid": os.getpid()}))
+            typer.echo(jsonlib.dumps({"namesrv": server.namesrv_address} | announcement.plain(found)))
             return
         typer.echo(f"Ready. Clients connect to {server.namesrv_address} (broker {server.broker_address}).")
-        for line in announcement.unregistered(server.running_broker):
+        for line in announcement.unregistered(found):
             typer.echo(line)
         if auth:
             typer.echo(

@@ -1,0 +1,1 @@
+"""Several brokers on one host, one process each: `pyromq broker --processes N`."""

@@ -1,0 +1,46 @@
+"""A broker that has a supervisor: it shows its pages through the channel, and ends when the supervisor is gone."""
+
+import os
+import signal
+import socket
+import threading
+from typing import Final
+
+from pyromq.broker.admin.pages import HttpPages
+from pyromq.broker.broker import Broker
+from pyromq.broker.fleet.channel import Answers
+from pyromq.broker.httpserver import Pages
+
+LONGEST_STOP: Final = 30.0
+"""How long a broker without a supervisor may take for an orderly stop; the next one wants its store and ports."""
+
+
+class Supervised:
+    """Starts and stops the broker; `descriptor` is the broker's end of the channel."""
+
+    def __init__(self, broker: Broker, descriptor: int) -> None:
+        self._broker = broker
+        self._sock = socket.socket(fileno=descriptor)
+        self._sock.setblocking(False)
+        self._answers = Answers(self._sock, self._pages, leave)
+
+    async def start(self) -> None:
+        """The channel first: a supervisor may be gone before the broker is up."""
+        await self._answers.open()
+        await self._broker.start()
+
+    async def stop(self) -> None:
+        """In order; what is asked meanwhile is answered."""
+        await self._broker.stop()
+        await self._answers.close()
+
+    def _pages(self) -> Pages:
+        return next((part.pages for part in self._broker.parts if isinstance(part, HttpPages)), {})
+
+
+def leave() -> None:
+    """Stop in order, as if asked to, but not for ever. While a stop is under way already, this ends it."""
+    bound = threading.Timer(LONGEST_STOP, os._exit, (1,))
+    bound.daemon = True
+    bound.start()
+    signal.raise_signal(signal.SIGTERM)

@@ -3,7 +3,7 @@ PYTHON ?= python3
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 RUN := $(UV) run --no-sync
 PYTEST := $(RUN) pytest -n 3 --dist loadfile
-BENCHMARKS := protocol store broker tables client delivery ha crowd spark
+BENCHMARKS := protocol store broker processes tables client delivery ha crowd spark
 
 .DEFAULT_GOAL := help
 .PHONY: help setup check format demo test faults fuzz interop bench docs clean again

@@ -1,7 +1,10 @@
 """S-05: one mapped file, its blocks, its slices that outlive it."""
 
 import errno
+import mmap
 import os
+import resource
+import threading
 from pathlib import Path
 
 import pytest
@@ -121,3 +124,48 @@ def test_read_only_mapping(tmp_path: Path) -> None:
     with pytest.raises(TypeError):
         file.raw[0:1] = b"x"
     file.close()
+
+
+def test_pages_got_ahead_are_still_zeros_and_cost_no_faults(tmp_path: Path) -> None:
+    size = 4 << 20
+    file = MappedFile.create(tmp_path / "f", size, step=size)
+    file.append(b"abc")
+    file.populate(0, size)
+    assert (file.position, file.read(0, 8)) == (3, b"abc" + bytes(5))
+    assert not any(file.read(3, size))
+    data = b"x" * (size - 3)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    file.append(data)
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+    file.close()
+    assert faults < size // PAGE // 4 or not can_populate()
+
+
+def can_populate() -> bool:
+    """Whether this system knows the advice (Linux 5.14)."""
+    with mmap.mmap(-1, PAGE) as memory:
+        try:
+            memory.madvise(23)
+        except OSError:
+            return False
+    return True
+
+
+def test_pages_that_the_owner_has_reached_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(disk, "populate", lambda _, begin, end: asked.append((begin, end)))
+    file = MappedFile.create(tmp_path / "f", 4 << 20, step=4 << 20)
+    file.position = 1 << 20
+    file.populate(0, (1 << 20) + 3 * PAGE)
+    file.populate(0, 1 << 20)
+    assert asked == [(1 << 20, (1 << 20) + 3 * PAGE)]
+    file.close()
+
+
+def test_a_map_stays_while_its_pages_are_got(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path / "f", 64 << 20, step=64 << 20)
+    file.reserve(1)
+    helper = threading.Thread(target=disk.populate, args=(file.raw, 0, 64 << 20))
+    helper.start()
+    file.close()
+    helper.join()

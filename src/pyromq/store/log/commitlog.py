@@ -15,9 +15,12 @@ from pyromq.store.errors import DiskFullError, StoreError, ensure
 from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
 
+_PAGES_AHEAD = 4 << 20
+"""How many bytes ahead of the end of the log the pages are in memory. A sync writes the zeros in them, so not more."""
+
 
 class CommitLog:
-    """`worker`, when given, is a one-thread executor that allocates blocks ahead and deletes files."""
+    """`worker`, when given, is a one-thread executor that gets blocks and pages ahead and deletes files."""
 
     def __init__(self, config: StoreConfig, worker: Executor | None = None) -> None:
         self._worker = worker
@@ -31,6 +34,8 @@ class CommitLog:
         """The file that is appended to."""
         self.limit = -1
         """Up to which position in it a record needs no `room`: its blocks are there, and a blank still fits behind."""
+        self._populated = -1
+        """Up to which position in it the worker was asked for pages; -1 before anything was written."""
 
     @property
     def min_offset(self) -> int:
@@ -62,7 +67,7 @@ class CommitLog:
             self._worker.submit(int).result()  # nothing may work on a file that goes away now
         zeroed = self.files.truncate(offset)
         self.last = self.files.last
-        self.limit = -1
+        self.limit = self._populated = -1
         return zeroed
 
     def clear(self) -> None:
@@ -71,7 +76,7 @@ class CommitLog:
             self._worker.submit(int).result()
         self.files.destroy()
         self.last = None
-        self.limit = -1
+        self.limit = self._populated = -1
 
     def room(self, size: int) -> MappedFile:
         """The file, with blocks reserved, whose `position` is where a record of `size` bytes goes now.
@@ -116,7 +121,7 @@ class CommitLog:
             file = self.last
             if file.full:
                 file = self.last = self.files.extend()
-                self.limit = -1
+                self.limit, self._populated = -1, 0
             piece = rest[: file.size - file.position]
             self._reserve(file, file.position + len(piece))
             file.append_records(_records_in(piece), file.position + len(piece))
@@ -161,22 +166,39 @@ class CommitLog:
         ensure(file is None or (file.full and file.end == fresh.start), f"{fresh.path} does not follow {file}")
         files.files.append(fresh)
         self.last = fresh
-        self.limit = -1
+        self.limit, self._populated = -1, -1 if file is None else 0
         return fresh
 
     def _reserve(self, file: MappedFile, end: int) -> None:
         """Own the blocks up to `end`, and say at which position to ask again."""
-        half = file.step // 2
-        usable = file.size - BLANK_SIZE
         if end > file.reserved:
             file.reserve(end)
-        elif self._worker is not None and file.reserved < file.size and end > file.reserved - half:
-            # In the second half of the reserved stretch: get the next one before it is needed.
+        usable = file.size - BLANK_SIZE
+        if self._worker is None:
             self.limit = min(file.reserved, usable)
-            self._worker.submit(file.reserve, file.reserved + 1)
             return
-        ahead = file.reserved < file.size and self._worker is not None
-        self.limit = min(max(end, file.reserved - half) if ahead else file.reserved, usable)
+        half = file.step // 2
+        limit = file.reserved
+        if limit < file.size:
+            if end > limit - half:
+                # In the second half of the reserved stretch: get the next one before it is needed.
+                self._worker.submit(file.reserve, limit + 1)
+            else:
+                limit -= half
+        self.limit = min(limit, max(end, self._populate(self._worker, file, end)), usable)
+
+    def _populate(self, worker: Executor, file: MappedFile, end: int) -> int:
+        """Get the next pages when less than half of those ahead are left; returns where to ask again.
+
+        Not before as much has been written: a store at rest takes no memory for what may never come.
+        """
+        begin, half = max(self._populated, end), _PAGES_AHEAD // 2
+        if self._populated < 0:
+            self._populated = end
+        elif end > self._populated - half:
+            self._populated = min(end + _PAGES_AHEAD, file.reserved)
+            worker.submit(file.populate, begin, self._populated)
+        return max(self._populated - half, end + half)
 
     def _dispose(self, file: MappedFile) -> None:
         if self._worker is not None:

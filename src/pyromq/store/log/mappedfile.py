@@ -19,6 +19,8 @@ from pyromq.disk import Bytes
 from pyromq.store.space import translated
 
 _ZEROS = bytes(1 << 20)
+_PIECE = 1 << 18
+"""Bytes whose pages are asked for at a time: asking holds up whoever wants to map a file."""
 
 
 class MappedFile:
@@ -27,7 +29,7 @@ class MappedFile:
     `position` is the next byte to write (0 for a created file, `size` for an opened one until recovery knows better);
     it is a plain attribute that the owner moves. `raw` is the mapping itself, for `struct.pack_into(file.raw, …)` and
     `file.raw[a:b] = data` on hot paths; call `reserve(b)` first. All methods belong to the owner's thread, except
-    `sync` and `reserve`, which any one other thread may call.
+    `sync`, `reserve` and `populate`, which any one other thread may call.
     """
 
     __slots__ = ("_durable_entry", "_fd", "_view", "path", "position", "raw", "reserved", "size", "start", "step")
@@ -112,6 +114,17 @@ class MappedFile:
             except OSError as last:
                 raise translated(last, self.path) from last
         self.reserved = max(self.reserved, goal)
+
+    def populate(self, begin: int, end: int) -> None:
+        """Have the pages of [begin, end), which own their blocks, in memory before they are written to.
+
+        Else each write to a new page waits for it, which takes longer than copying a large message. What the owner has
+        reached meanwhile is left out.
+        """
+        while (begin := max(begin, self.position)) < end:
+            stop = min(begin + _PIECE, end)
+            disk.populate(self.raw, begin, stop)
+            begin = stop
 
     def append(self, data: Bytes) -> int:
         """Write at `position` and move it; returns where the data begins in this file. The caller checked the space."""

@@ -6,7 +6,9 @@ turn, within one run, and reports ratios.
 
 import argparse
 import json
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 Figure = float | int | str
 
@@ -35,3 +37,10 @@ def show(title: str, figures: Mapping[str, Figure], *, as_json: bool) -> None:
     for name, figure in figures.items():
         text = figure if isinstance(figure, str) else f"{figure:,.0f}" if figure >= 1000 else f"{figure:,.3g}"
         print(f"  {name:<{width}}  {text:>12}")
+
+
+def write_section(path: Path, heading: str, measured: str) -> None:
+    """Put it under its heading, or at the end of the page; what follows from the next heading on stays."""
+    before, _, after = path.read_text().partition(heading)
+    rest = re.search(r"\n##+ .*", after, re.DOTALL)
+    path.write_text(f"{before.rstrip()}\n{heading}\n{measured}{rest[0] if rest else ''}")

@@ -2,6 +2,7 @@
 
 - append: messages put into a store (record, queue entry and index included), beside a bare loop that packs the same
   bytes with `struct` and copies them into a mapped file;
+- pages ahead: processor time that the appending thread takes for a large message, with pages got ahead and without;
 - group commit: durable messages a second with 1 to 256 of them waiting for the same sync, beside `fdatasync` alone;
 - reading by queue offset, and by key;
 - recovery: opening a store that was not closed, beside reading its log once and computing its checksum. Two cases: the
@@ -16,6 +17,7 @@ import argparse
 import mmap
 import os
 import shutil
+import statistics
 import struct
 import subprocess
 import sys
@@ -27,6 +29,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.report import Figure, best_of, show
+from pyromq import disk
 from pyromq.protocol.properties import encode_properties
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage, PutResult
@@ -118,6 +121,33 @@ def append(where: Path, size: int, count: int, rounds: int) -> tuple[float, floa
         floor, stored = best_of(rounds, lambda: bare.append(items), lambda: store_append(store, items))
         bare.mapped.close()
     return count / floor, count / stored
+
+
+def pages_ahead(where: Path, size: int, count: int, rounds: int) -> tuple[float, float]:
+    """Microseconds of the appending thread for a message with pages got ahead and without, medians of runs in turn.
+
+    Each run has a new log, whose pages nobody has touched.
+    """
+    items = messages(1000, size)
+
+    def run() -> float:
+        with folder(where) as root, opened(root) as store:
+            begin = time.thread_time()
+            for _ in range(count // len(items)):
+                for item in items:
+                    store.put(item)
+            return (time.thread_time() - begin) / count * 1e6
+
+    pairs = []
+    populate = disk.populate
+    for _ in range(rounds):
+        got = run()
+        try:
+            disk.populate = lambda mapped, begin, end: None  # noqa: ARG005
+            pairs.append((got, run()))
+        finally:
+            disk.populate = populate
+    return statistics.median(got for got, _ in pairs), statistics.median(without for _, without in pairs)
 
 
 def sync_rate(where: Path, size: int, seconds: float) -> float:
@@ -310,6 +340,9 @@ def _running(where: Path, options: argparse.Namespace) -> dict[str, Figure]:
         bare, stored = append(where, size, 10_000, 4 * options.rounds)
         figures[f"append_{size}_per_second"] = round(stored)
         figures[f"append_{size}_share_of_bare_loop"] = round(stored / bare, 3)
+    ahead, touched = pages_ahead(where, 10 << 10, 20_000, 2 * options.rounds + 1)
+    figures["append_10240_thread_us"] = round(ahead, 1)
+    figures["append_10240_thread_us_without_pages_ahead"] = round(touched, 1)
     for waiters in (1, 8, 64, 256):
         syncs, rate = group_commit(where, waiters, options.seconds, options.rounds)
         figures[f"fdatasync_{waiters}_per_second"] = round(syncs)

@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.kafka import CONNECTOR_VERSION, HEAP, KAFKA_VERSION, connector_jars, require_tools, running
+from benchmarks.report import write_section
 from benchmarks.sources import BOUND, KAFKA, OURS, Bench, Row, Source, bounded, kafka_source, our_source, rows
 from benchmarks.spark import BODY, QUEUES, TOPIC, broker, fill, session
 from benchmarks.standings import machine, spread
@@ -140,13 +141,6 @@ def markdown(outcomes: Sequence[Outcome], names: Mapping[str, str], count: int, 
     return "\n".join(lines) + "\n"
 
 
-def write_section(path: Path, measured: str) -> None:
-    """Put it under its heading, or at the end of the page; what follows from the next heading on stays."""
-    before, _, after = path.read_text().partition(HEADING)
-    rest = re.search(r"\n##+ .*", after, re.DOTALL)
-    path.write_text(f"{before.rstrip()}\n{HEADING}\n{measured}{rest[0] if rest else ''}")
-
-
 def show(outcomes: Sequence[Outcome], names: Mapping[str, str]) -> None:
     """Print the table."""
     table = Table("figure", "unit", "Kafka", "PyroMQ", "times better", title=str(dict(names)))
@@ -198,7 +192,7 @@ def main() -> None:
     names = versions(options.connector)
     if options.markdown is not None:
         command = f"python -m benchmarks.versus_kafka {' '.join(sys.argv[1:])}".strip()
-        write_section(options.markdown, markdown(outcomes, names, count, load, command))
+        write_section(options.markdown, HEADING, markdown(outcomes, names, count, load, command))
     if options.json:
         facts = {"benchmark": "spark sources beside Kafka", "versions": names, "messages": count, "load": load}
         print(json.dumps({**facts, "rows": [asdict(each) for each in outcomes]}))

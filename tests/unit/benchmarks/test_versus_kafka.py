@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 from benchmarks import kafka
+from benchmarks.report import write_section
 from benchmarks.sources import KAFKA, OURS, Row, kafka_source, our_source, rows, typical
-from benchmarks.versus_kafka import HEADING, markdown, outcome, write_section
+from benchmarks.versus_kafka import HEADING, markdown, outcome
 
 
 def _row(*, lower: bool) -> Row:
@@ -50,10 +51,10 @@ def test_the_table_says_medians_ranges_and_who_is_behind() -> None:
 def test_the_section_is_replaced_and_all_else_on_the_page_stays(tmp_path: Path) -> None:
     page = tmp_path / "benchmarks.md"
     page.write_text("# Benchmarks\n\n## Notes\n\nWhy.\n")
-    write_section(page, "first\n")
+    write_section(page, HEADING, "first\n")
     assert page.read_text() == f"# Benchmarks\n\n## Notes\n\nWhy.\n{HEADING}\nfirst\n"
     page.write_text(f"{page.read_text()}\n### What this says\n\nA lot.\n\n## More\n")
-    write_section(page, "second\n")
+    write_section(page, HEADING, "second\n")
     kept = "\n### What this says\n\nA lot.\n\n## More\n"
     assert page.read_text() == f"# Benchmarks\n\n## Notes\n\nWhy.\n{HEADING}\nsecond\n{kept}"
 

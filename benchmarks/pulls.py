@@ -78,7 +78,7 @@ class Rig:
         for first in (frames[0], encode(pull_messages("benchmark", topic, 0, 0, 1))):  # make the topic and the group
             answered = self.transport.taken
             self.connection.data_received(first)
-            while self.transport.taken == answered:
+            while self.transport.taken == answered:  # noqa: ASYNC110 - nothing tells
                 await asyncio.sleep(0.01)
         for _ in range(STORED * queues // len(frames)):
             for begin in range(0, len(frames), DEPTH):
@@ -119,7 +119,9 @@ KINDS = {
 
 async def measure(folder: Path, rounds: int) -> dict[str, float]:
     """The least of several rounds, microseconds a pull."""
-    config = BrokerConfig(listen_port=0, http_port=0, store_path_root_dir=folder, flush_disk_type=FlushDiskType.ASYNC_FLUSH)
+    config = BrokerConfig(
+        listen_port=0, http_port=0, store_path_root_dir=folder, flush_disk_type=FlushDiskType.ASYNC_FLUSH
+    )
     broker = Broker(config)
     await broker.start()
     try:

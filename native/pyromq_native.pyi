@@ -34,3 +34,21 @@ def arrow_columns(
     buffer: bytes | memoryview, starts: Any, owners: Any, segments: Sequence[tuple[Any, ...]], spec: Any
 ) -> tuple[ArrowColumns, bytes, bytes] | None: ...
 def plain_starts(buffer: bytes | memoryview, start: int) -> bytes | None: ...
+def are_sound(
+    log: object, start: int, entries: object, index: int, first: int, picked: object, verify_crc: bool, /
+) -> bool: ...
+def gather(head: bytes, log: object, start: int, runs: list[tuple[int, int]], /) -> bytes | None: ...
+def pull_head(
+    binary: bool, code: int, opaque: int, version: int, remark: str, numbers: tuple[int, int, int, int], size: int, /
+) -> bytes: ...
+def scan_entries(
+    entries: object,
+    index: int,
+    available: int,
+    max_count: int,
+    near: tuple[int, int],
+    far: tuple[int, int],
+    log: tuple[int, int, int, int],
+    codes: bytes | None,
+    /,
+) -> tuple[int, bool, bool, int, int, int, int, list[tuple[int, int]], list[int]]: ...

@@ -11,6 +11,7 @@ mod cdata;
 mod index;
 mod memory;
 mod messages;
+mod pull;
 mod text;
 
 /// What Python and this library agree on. Raised with every change of a signature: a library of another contract is
@@ -29,6 +30,10 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowColumns>()?;
     module.add_function(wrap_pyfunction!(arrow::arrow_columns, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::plain_starts, module)?)?;
+    module.add_function(wrap_pyfunction!(pull::are_sound, module)?)?;
+    module.add_function(wrap_pyfunction!(pull::gather, module)?)?;
+    module.add_function(wrap_pyfunction!(pull::pull_head, module)?)?;
+    module.add_function(wrap_pyfunction!(pull::scan_entries, module)?)?;
     Ok(())
 }
 

@@ -38,16 +38,16 @@ class RunningFlags:
     __slots__ = ("bits",)
 
     def __init__(self) -> None:
-        self.bits = 0
+        self.bits = 0  # a plain number, see above
 
     def set(self, flag: Flag) -> bool:
         """Returns whether it was clear before, so that the caller logs a change once."""
-        before, self.bits = self.bits, self.bits | flag
+        before, self.bits = self.bits, self.bits | int(flag)
         return before != self.bits
 
     def clear(self, flag: Flag) -> bool:
         """Returns whether it was set before."""
-        before, self.bits = self.bits, self.bits & ~flag
+        before, self.bits = self.bits, self.bits & ~int(flag)
         return before != self.bits
 
     def has(self, flag: Flag) -> bool:

@@ -284,8 +284,12 @@ class MessageStore:
         max_bytes: int | None = None,
         tag_filter: TagFilter | None = None,
         record_filter: RecordFilter | None = None,
+        sliced: bool = True,
     ) -> GetResult:
-        """Messages of a queue from `offset` on, within the limits of the configuration or of `max_bytes` instead."""
+        """Messages of a queue from `offset` on, within the limits of the configuration or of `max_bytes` instead.
+
+        Unless it is `sliced`, the result may be good for nothing but `framed`, at once.
+        """
         self._check_open()
         if not self.flags.readable:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, offset)
@@ -297,6 +301,7 @@ class MessageStore:
             max_bytes=max_bytes,
             tag_filter=tag_filter,
             record_filter=record_filter,
+            sliced=sliced,
         )
         if result.count:
             self.stats.get_found += 1
@@ -304,6 +309,11 @@ class MessageStore:
         else:
             self.stats.get_missed += 1
         return result
+
+    def framed(self, head: bytes, result: GetResult) -> bytes | list[bytes | memoryview]:
+        """A head and behind it the records of a result that was found just now: in one piece if they are short, else
+        as slices of the log."""
+        return self._reader.framed(head, result)
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message is there and near enough to the end of the log to be in the page cache."""

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.config import BrokerRole
 from pyromq.store.errors import StoreClosedError
-from pyromq.store.queue import read
+from pyromq.store.queue import files, read
 from pyromq.store.queue.read import GetStatus, Reader
+from pyromq.store.queue.scan import TagCodes
 from tests.unit.store.storage import open_store, put
 
 
@@ -178,8 +179,60 @@ def test_reading_without_a_filter_finds_what_one_that_lets_everything_pass_finds
     with tempfile.TemporaryDirectory() as folder:
         store = open_store(Path(folder))
         for number, size in enumerate(sizes):
-            put(store, queue_id=number % queues, body=b"x" * size)
+            put(store, queue_id=number % queues, body=b"x" * size, properties={"TAGS": "ab"[number % 3 == 0]})
         plain = store.get("orders", 0, start, count, max_bytes=max_bytes)
         filtered = store.get("orders", 0, start, count, max_bytes=max_bytes, tag_filter=lambda _: True)
         assert plain == filtered
+        by_code = store.get("orders", 0, start, count, max_bytes=max_bytes, tag_filter=TagCodes([tags_code("a")]))
+        closely = store.get(
+            "orders", 0, start, count, max_bytes=max_bytes, tag_filter=lambda code: code == tags_code("a")
+        )
+        assert by_code == closely
+        unsliced = store.get("orders", 0, start, count, max_bytes=max_bytes, sliced=False)
+        if unsliced.count:
+            frame = store.framed(b"head", unsliced)
+            joined = frame if isinstance(frame, bytes) else b"".join(frame)
+            assert joined == b"".join([b"head", *plain.chunks])
         store.close()
+
+
+def test_entries_that_were_read_ahead_are_not_used_when_the_queue_is_cut(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for _ in range(600):
+        put(store)
+    queue = store.queues.get("orders", 0)
+    assert queue is not None
+    assert store.get("orders", 0, 10, 5).queue_offsets == [10, 11, 12, 13, 14]
+    queue.cut_to(12)
+    assert store.get("orders", 0, 10, 5).queue_offsets == [10, 11]
+    queue.reserve_to(14)
+    assert store.get("orders", 0, 10, 5).queue_offsets == [10, 11]
+    store.close()
+
+
+def test_few_queues_keep_what_they_read_ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_MAX_READING", 2)
+    store = open_store(tmp_path)
+    for queue_id in range(4):
+        for _ in range(300):
+            put(store, queue_id=queue_id)
+    for _ in range(2):
+        for queue_id in range(4):
+            assert store.get("orders", queue_id, 3, 2).queue_offsets == [3, 4]
+    kept = [queue for number in range(4) if (queue := store.queues.get("orders", number)) and queue._files.ahead]
+    assert len(kept) == 2
+    store.close()
+
+
+def test_an_entry_for_what_lies_in_two_files_is_passed_over(tmp_path: Path) -> None:
+    store = open_store(tmp_path, mapped_file_size_commit_log=4096)
+    for _ in range(40):
+        put(store)
+    queue = store.queues.get("orders", 0)
+    assert queue is not None
+    queue.append(40, store.commit_log.max_offset - 4096, 200, 0)
+    queue.append(41, store.commit_log.max_offset - 300, 4000, 0)
+    for chosen in (None, lambda _: True):
+        result = store.get("orders", 0, 38, 8, tag_filter=chosen)
+        assert sum(map(len, result.chunks)) == result.size
+    store.close()

@@ -78,7 +78,9 @@ class BrokerStats:
         self._known = known
         self._capacity = capacity
         self._items: dict[tuple[str, str], _Item] = {}
+        # Those that count with every send and pull, found with one look.
         self._puts: dict[str, tuple[_Item, _Item, _Item]] = {}
+        self._gets: dict[str, tuple[_Item, _Item, _Item]] = {}
 
     def add(self, stat: Stat, key: str, amount: int = 1, times: int = 1) -> None:
         """Count `amount` for the key."""
@@ -106,6 +108,23 @@ class BrokerStats:
         volume.times += times
         everything.total += count
         everything.times += count
+
+    def add_get(self, key: str, count: int, size: int) -> None:
+        """Count messages that a pull found, for `topic@group` and for all of them."""
+        items = self._gets.get(key)
+        if items is None:
+            kinds = (Stat.GROUP_GET_NUMS, key), (Stat.GROUP_GET_SIZE, key), (Stat.BROKER_GET_NUMS, self._cluster)
+            first, second, third = kinds
+            items = self._item(*first), self._item(*second), self._item(*third)
+            if first in self._items:
+                self._gets[key] = items
+        number, volume, everything = items
+        number.total += count
+        number.times += 1
+        volume.total += size
+        volume.times += 1
+        everything.total += count
+        everything.times += 1
 
     def _item(self, stat: Stat, key: str) -> _Item:
         item = self._items.get((stat, key))
@@ -161,7 +180,7 @@ class BrokerStats:
                 item.used = now
             elif now - item.used > UNUSED_AFTER_MS:
                 del self._items[key]
-                self._puts.clear()
+                self._forget_shortcuts()
                 continue
             point = (now, item.total, item.times)
             item.minute.append(point)
@@ -174,7 +193,11 @@ class BrokerStats:
         """Drop the counters whose key matches, for a topic or group that was deleted."""
         for stat, key in [item for item in self._items if matches(item[1])]:
             del self._items[stat, key]
+        self._forget_shortcuts()
+
+    def _forget_shortcuts(self) -> None:
         self._puts.clear()
+        self._gets.clear()
 
     def _figures(self, item: _Item, samples: deque[tuple[int, int, int]]) -> BrokerStatsItem:
         since, total, times = samples[0]

@@ -9,7 +9,6 @@ from functools import partial
 
 import msgspec
 
-from pyromq.broker.admin.stats import Stat
 from pyromq.broker.cluster.clients import ConsumerGroup
 from pyromq.broker.consume.longpoll import ParkedPull, PullPark
 from pyromq.broker.core import Core
@@ -33,8 +32,10 @@ from pyromq.protocol.headers.consume import (
     SUSPEND,
     PullMessageHeader,
     PullMessageResponseHeader,
+    pull_head,
 )
-from pyromq.protocol.routes import MASTER_ID, is_readable
+from pyromq.protocol.release import CURRENT
+from pyromq.protocol.routes import MASTER_ID, READ
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
 from pyromq.store.config import BrokerRole
@@ -49,6 +50,8 @@ PARK_TICK = 0.1
 
 # A look-up in an enum's class is a call into Python; these are asked for with every pull.
 _SLAVE = BrokerRole.SLAVE
+_FOUND = GetStatus.FOUND
+_FOUND_REMARK = GetStatus.FOUND.name
 _SUCCESS = ResponseCode.SUCCESS
 _NOT_FOUND = ResponseCode.PULL_NOT_FOUND
 _MOVED = ResponseCode.PULL_OFFSET_MOVED
@@ -75,7 +78,7 @@ _ELSEWHERE = frozenset(
 )
 """What a slave does not have, its master may."""
 
-Answer = Command | list[bytes | memoryview]
+Answer = Command | bytes | list[bytes | memoryview]
 
 
 class _Pull(msgspec.Struct, gc=False):
@@ -179,7 +182,10 @@ class Puller(Part):
             max_bytes=_stream_bytes(header),
             tag_filter=pull.filter.entry,
             record_filter=pull.filter.record,
+            sliced=False,
         )
+        if result.status is _FOUND and self._link is None:
+            return self._found(pull, result)
         if may_park and self._waits(self._code(header, result), result):
             self._suspend(pull)
             return None
@@ -255,19 +261,27 @@ class Puller(Part):
         self._offsets.pulled(header.consumer_group, header.topic, header.queue_id, result.next_offset)
         if code is not _SUCCESS:
             return reply
-        self._count(header, result)
-        return [encode_head(reply, result.size), *result.chunks]
+        self._stats.add_get(f"{header.topic}@{header.consumer_group}", result.count, result.size)
+        return self._store.framed(encode_head(reply, result.size), result)
+
+    def _found(self, pull: _Pull, result: GetResult) -> Answer:
+        """What `_answer` says where there are messages, and no master to be preferred."""
+        topic, group = pull.topic, pull.group
+        if topic.topic_sys_flag or group.group_sys_flag or result.damaged:
+            return self._answer(pull, result)
+        header, request = pull.header, pull.request
+        following, size = result.next_offset, result.size
+        numbers = self._suggest(group, result), following, result.min_offset, result.max_offset
+        head = pull_head(bool(request.serialization), 0, request.opaque, CURRENT, _FOUND_REMARK, numbers, size)
+        key = f"{header.topic}@{header.consumer_group}"
+        self._offsets.pulled_at(key, header.queue_id, following)
+        self._stats.add_get(key, result.count, size)
+        return self._store.framed(head, result)
 
     def _suggest(self, group: SubscriptionGroupConfig, result: GetResult) -> int:
         if not self._config.slave_read_enable:
             return 0
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
-
-    def _count(self, header: PullMessageHeader, result: GetResult) -> None:
-        key = f"{header.topic}@{header.consumer_group}"
-        self._stats.add(Stat.GROUP_GET_NUMS, key, result.count)
-        self._stats.add(Stat.GROUP_GET_SIZE, key, result.size)
-        self._stats.add(Stat.BROKER_GET_NUMS, self._config.broker_cluster_name, result.count)
 
     def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
         """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
@@ -279,7 +293,7 @@ class Puller(Part):
                 "[REJECTREQUEST]system busy, start flow control for a while: this slave serves no reads, "
                 "set slaveReadEnable=true to let it",
             )
-        if not is_readable(config.broker_permission):
+        if not config.broker_permission & READ:
             raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
         if request.code == _LITE_PULL and not config.lite_pull_message_enable:
             raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
@@ -291,7 +305,7 @@ class Puller(Part):
         topic = self._topics.get(header.topic)
         if topic is None:
             raise topic_not_exist(header.topic)
-        if not is_readable(topic.perm):
+        if not topic.perm & READ:
             raise forbidden(3, f"the topic[{header.topic}] pulling message is forbidden")
         if not 0 <= header.queue_id < topic.read_queue_nums:
             raise Refused(

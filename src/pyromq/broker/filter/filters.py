@@ -18,10 +18,11 @@ from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records.record import peek_record
 from pyromq.protocol.records.tags import java_hash
+from pyromq.store.queue.scan import TagCodes
 
 SUB_ALL = "*"
 TAG_SEPARATOR = "||"
-_LOW_32 = 0xFFFFFFFF
+_TAG = ExpressionType.TAG.value
 
 
 class Filter(Protocol):
@@ -53,12 +54,7 @@ class TagFilter:
     record = None
 
     def __init__(self, codes: frozenset[int]) -> None:
-        self._codes = codes
-
-    def entry(self, tags_code: int) -> bool:
-        """Only the low half counts: the upper one is the sign."""
-        low = tags_code & _LOW_32
-        return (low - (1 << 32) if low >= 1 << 31 else low) in self._codes
+        self.entry = TagCodes(codes)
 
     def arrival(self, tags_code: int, _properties: Mapping[str, str], /) -> bool:
         return self.entry(tags_code)
@@ -118,6 +114,8 @@ class Filters:
 
     def inline(self, topic: str, expression: str | None, expression_type: str | None) -> Filter:
         """The filter of a subscription that a pull brings along. Raises Refused."""
+        if expression_type == _TAG and (quick := self._inline.get((topic, expression or "", _TAG))) is not None:
+            return quick
         kind = ExpressionType(expression_type or "")
         key = (topic, expression or "", kind.value)
         known = self._inline.get(key)

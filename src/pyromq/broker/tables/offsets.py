@@ -63,7 +63,10 @@ class ConsumerOffsets:
 
     def pulled(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """Remember how far the group has pulled, which runs ahead of what it committed."""
-        key = f"{topic}@{group}"
+        self.pulled_at(f"{topic}@{group}", queue_id, offset)
+
+    def pulled_at(self, key: str, queue_id: int, offset: int) -> None:
+        """The same with the key of its topic and group, `topic@group`."""
         queues = self._pulled.get(key)
         if queues is None:
             if len(self._pulled) >= MAX_KEYS:

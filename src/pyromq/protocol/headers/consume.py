@@ -4,7 +4,9 @@ from typing import Final
 
 from msgspec import field
 
+from pyromq import native
 from pyromq.protocol.bounds import ClientId, Expression, Name
+from pyromq.protocol.command import RESPONSE_FLAG, Command, Serialization, encode_head
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
 
 # Bits of a pull's `sys_flag`.
@@ -70,6 +72,23 @@ class PullMessageResponseHeader(Header, kw_only=True):
         """The damaged offsets as numbers; what is none is ignored."""
         pieces = (self.damaged_offsets or "").split(",")
         return [int(piece) for piece in pieces if piece.isascii() and piece.isdigit() and len(piece) < 20]
+
+
+@native.twin
+def pull_head(
+    binary: bool, code: int, opaque: int, version: int, remark: str, numbers: tuple[int, int, int, int], size: int, /
+) -> bytes:
+    """The frame of an answer with messages of `size` bytes, up to them.
+
+    The remark is a plain word; the numbers are the first four of a `PullMessageResponseHeader`.
+    """
+    suggested, following, low, high = numbers
+    header = PullMessageResponseHeader(
+        suggest_which_broker_id=suggested, next_begin_offset=following, min_offset=low, max_offset=high
+    )
+    serialization = Serialization.ROCKETMQ if binary else Serialization.JSON
+    reply = Command(code, RESPONSE_FLAG, opaque, header, remark=remark, version=version, serialization=serialization)
+    return encode_head(reply, size)
 
 
 class QueryConsumerOffsetHeader(TopicHeader, kw_only=True):

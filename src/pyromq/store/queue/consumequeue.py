@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from pyromq.disk import Bytes
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.store.errors import StoreFormatError, ensure
 from pyromq.store.queue.files import Descriptors, QueueFiles, sync_files
@@ -24,6 +25,7 @@ _pack = ENTRY.pack
 _PLACE = struct.Struct(">qi8x")
 FILLER = ENTRY.pack(0, FILLER_SIZE, 0)
 _MAX_TAIL = 256 * ENTRY_SIZE  # bytes kept in memory; half of them after they were written
+_AHEAD = 256  # entries read at a time for consumers, who want the next ones soon
 _CHUNK = 1024  # entries read at a time when searching
 _MAX_OFFSET = (1 << 63) // ENTRY_SIZE
 _MAX_FILLERS = 1 << 16  # written at a time
@@ -126,6 +128,28 @@ class ConsumeQueue:
         if start < self.min_offset or start >= end:
             return b""
         return self._raw(start, end)
+
+    def window(self, start: int, wanted: int, most: int) -> tuple[Bytes, int, int]:
+        """Entries from `start` on, which is within the queue: bytes that hold them, to be read at once, where in them
+        that entry is, counted in entries, and how many there are from there on.
+
+        At least `wanted` unless the queue ends before, or a file has vanished; `most` if they have to be read anyway.
+        """
+        index = start - self._tail_start
+        if index >= 0:
+            return self._tail, index, min(most, self.max_offset - start)
+        files = self._files
+        wanted = min(wanted, self.max_offset - start)
+        index = start - files.ahead_at // ENTRY_SIZE
+        held = len(files.ahead) // ENTRY_SIZE - index
+        if index < 0 or held < wanted:
+            end = min(start + max(most, _AHEAD), self._tail_start)
+            files.read_ahead(start * ENTRY_SIZE, end * ENTRY_SIZE)
+            index, held = 0, len(files.ahead) // ENTRY_SIZE
+            if held < wanted and start + held == self._tail_start:  # the others are in memory
+                data = files.ahead + self._tail[: (most - held) * ENTRY_SIZE]
+                return data, 0, len(data) // ENTRY_SIZE
+        return files.ahead, index, min(most, held)
 
     def entry(self, index: int) -> Entry | None:
         """One entry; None outside of the queue."""

@@ -6,7 +6,7 @@ a shared cache, files have their full length from the start (sparse), and a full
 
 import logging
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +25,7 @@ _BLOCK = 1 << 16
 _ZEROS = bytes(_BLOCK)
 _MANY = 64  # files above which one sync of the file system is quicker than one for each
 _THREADS = 8  # that sync so many
+_MAX_READING = 256  # queues that keep what they read ahead, some kilobytes each
 
 
 def sync_files(paths: Iterable[str]) -> None:
@@ -72,13 +73,17 @@ def _sync_folder(path: Path) -> None:
 
 
 class Descriptors:
-    """Open files by path, at most `limit`; the one used longest ago is closed first. For the owner's thread."""
+    """Open files by path, at most `limit`; the one used longest ago is closed first. For the owner's thread.
 
-    __slots__ = ("_limit", "_open")
+    Also bounds how many queues keep what they read ahead.
+    """
+
+    __slots__ = ("_limit", "_open", "_reading")
 
     def __init__(self, limit: int) -> None:
         self._limit = max(limit, 1)
         self._open: OrderedDict[str, int] = OrderedDict()
+        self._reading: deque[QueueFiles] = deque()
 
     def __len__(self) -> int:
         return len(self._open)
@@ -93,6 +98,12 @@ class Descriptors:
             disk.close(self._open.popitem(last=False)[1])
         fd = self._open[path] = disk.open_file(path, writable=True)
         return fd
+
+    def keep_ahead(self, files: "QueueFiles") -> None:
+        """A queue that kept nothing keeps what it read ahead; the one that began to do so longest ago drops it."""
+        if len(self._reading) >= _MAX_READING:
+            self._reading.popleft().forget_ahead()
+        self._reading.append(files)
 
     def drop(self, path: str) -> None:
         fd = self._open.pop(path, None)
@@ -110,7 +121,7 @@ class QueueFiles:
     `touched` are the paths written since the owner last took them for syncing.
     """
 
-    __slots__ = ("_descriptors", "_folder", "end", "first", "size", "touched")
+    __slots__ = ("_descriptors", "_folder", "_reads_ahead", "ahead", "ahead_at", "end", "first", "size", "touched")
 
     def __init__(self, directory: Path | str, size: int, descriptors: Descriptors) -> None:
         self._folder = str(directory)  # as text: there are thousands, and a path is made of each at every start
@@ -118,6 +129,10 @@ class QueueFiles:
         self.first = self.end = 0
         self.touched: set[str] = set()
         self._descriptors = descriptors
+        self.ahead = b""
+        """What was read ahead, from the position `ahead_at` on."""
+        self.ahead_at = 0
+        self._reads_ahead = False
 
     def load(self) -> bool:
         """Take what is in the directory; False when a part is missing or cut, which can come from the log.
@@ -175,11 +190,25 @@ class QueueFiles:
             begin = stop
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
+    def read_ahead(self, begin: int, end: int) -> None:
+        """Have bytes [begin, end) in `ahead`, as far as files go."""
+        self.ahead = self.read(begin, end)
+        self.ahead_at = begin
+        if not self._reads_ahead:
+            self._reads_ahead = True
+            self._descriptors.keep_ahead(self)
+
+    def forget_ahead(self) -> None:
+        """Another queue needs the memory."""
+        self._reads_ahead, self.ahead = False, b""
+
     def write(self, begin: int, data: Bytes) -> None:
         """Write at a position within the files or right behind them. Raises DiskFullError or OSError.
 
         After an error any part may have been written: write the same again.
         """
+        if begin < self.ahead_at + len(self.ahead):
+            self.ahead = b""
         view = memoryview(data)
         while view:
             if not self.exist:
@@ -195,6 +224,7 @@ class QueueFiles:
 
     def cut(self, position: int) -> None:
         """Zero everything from a position on; later files go, the first one stays to keep the numbering."""
+        self.ahead = b""
         while self.end - self.size >= max(position, self.first + 1):
             self._delete(self.end - self.size)
             self.end -= self.size
@@ -237,6 +267,7 @@ class QueueFiles:
         self.end += self.size
 
     def _delete(self, start: int) -> None:
+        self.ahead = b""
         path = self._path(start)
         self._descriptors.drop(path)
         self.touched.discard(path)

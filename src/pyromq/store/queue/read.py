@@ -6,15 +6,12 @@ that probably have to come from disk.
 
 import itertools
 import os
-import struct
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
-from functools import lru_cache
-from itertools import accumulate
 
 import msgspec
 
+from pyromq.disk import Bytes
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_lmq
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
@@ -22,33 +19,20 @@ from pyromq.protocol.records.record import decode_records
 from pyromq.store.config import BrokerRole, StoreConfig
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage, Stretch
-from pyromq.store.log.plainrecord import MIN_SIZE, are_plain
 from pyromq.store.log.soundness import SAMPLE, CrcOnRead, fault_of
 from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.offsettime import FILLER_SIZE
+from pyromq.store.queue.scan import Limits, Run, TagCodes, are_sound, gather, places, scan_entries
 from pyromq.store.queue.table import ConsumeQueues
 
-_PLACE = struct.Struct(">qi8x")
 MAX_BYTES = 128 << 20
 MIN_BYTES = 100
 MAX_EXAMINED = 1 << 16
 """Queue entries looked at for one answer, however many messages somebody asks for."""
-FEW = 64
-
-
-@lru_cache(maxsize=FEW)
-def _few(count: int) -> struct.Struct:
-    return struct.Struct(">" + "qi8x" * count)
-
-
-def _places(entries: bytes) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Physical offsets and sizes; with one call for as many as an interactive consumer gets at a time."""
-    count = len(entries) // ENTRY_SIZE
-    if count <= FEW:
-        numbers = _few(count).unpack(entries)
-        return numbers[::2], numbers[1::2]
-    offsets, sizes = zip(*_PLACE.iter_unpack(entries), strict=True)
-    return offsets, sizes
+JOINED_MAX = 64 * 1024
+"""Answers up to this size are copied into one piece: the transport would join their pieces anyway."""
+JOINED_RUN = 8 * 1024
+"""Larger ones, too, whose records lie about in pieces up to this size on average: a slice costs as much as a copy."""
 
 
 class GetStatus(Enum):
@@ -69,7 +53,7 @@ class GetStatus(Enum):
 _FOUND = GetStatus.FOUND
 
 
-class GetResult(msgspec.Struct):
+class GetResult(msgspec.Struct, gc=False):
     """What a read found. `chunks` are slices of mapped memory holding whole records, neighbours in one piece."""
 
     status: GetStatus
@@ -87,6 +71,8 @@ class GetResult(msgspec.Struct):
     """Queue offsets whose records were left out, because no reader could make out where they end."""
     suggest_slave: bool = False
     """The reader is so far behind that its messages are no longer in memory."""
+    runs: Sequence[Run] = ()
+    """In place of `chunks`, `queue_offsets` and `sizes`, for `Reader.framed`: where the records are."""
 
     def records(self) -> Iterator[memoryview]:
         """Each record by itself."""
@@ -149,28 +135,32 @@ class Reader:
         max_bytes: int | None = None,
         tag_filter: TagFilter | None = None,
         record_filter: RecordFilter | None = None,
+        sliced: bool = True,
     ) -> GetResult:
-        """Messages of a queue from `offset` on; `max_bytes` takes the place of the configured limits."""
+        """Messages of a queue from `offset` on; `max_bytes` takes the place of the configured limits.
+
+        Unless it is `sliced`, the result may be good for nothing but `framed`, at once.
+        """
         queue = self._queues.get(topic, queue_id)
         if queue is None:
             return GetResult(GetStatus.NO_MATCHED_LOGIC_QUEUE, self._corrected(offset, 0))
         low, high = queue.min_offset, queue.max_offset
+        if low <= offset < high:
+            near, far = self._in_memory, self._on_disk
+            if max_bytes is not None:
+                near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
+            found, check = None, next(self._check)
+            if record_filter is None and (tag_filter is None or type(tag_filter) is TagCodes):
+                found = self._scan(queue, offset, max_count, near, far, tag_filter, check, sliced)
+            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
         if high == 0:
             status, following = GetStatus.NO_MESSAGE_IN_QUEUE, self._corrected(offset, 0)
         elif offset < low:
             status, following = GetStatus.OFFSET_TOO_SMALL, self._corrected(offset, low)
         elif offset == high:
             status, following = GetStatus.OFFSET_OVERFLOW_ONE, offset
-        elif offset > high:
-            status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
         else:
-            near, far = self._in_memory, self._on_disk
-            if max_bytes is not None:
-                near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
-            found, check = None, next(self._check)
-            if tag_filter is None and record_filter is None:
-                found = self._all_of(queue, offset, min(max_count, near[1], MAX_EXAMINED), near[0], check)
-            return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
+            status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
         return GetResult(status, following, low, high)
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
@@ -190,8 +180,8 @@ class Reader:
         queue: ConsumeQueue,
         offset: int,
         max_count: int,
-        near: tuple[int, int],
-        far: tuple[int, int],
+        near: Limits,
+        far: Limits,
         tag_filter: TagFilter | None,
         record_filter: RecordFilter | None,
         check: bool,
@@ -213,13 +203,14 @@ class Reader:
             if count and (count >= max_count or count >= count_limit or size + record_size > byte_limit):
                 break
             examined += 1
-            if record_size == FILLER_SIZE or record_size <= 0:
-                continue
-            if tag_filter is not None and not tag_filter(code):
+            no_message = record_size == FILLER_SIZE or record_size <= 0
+            if no_message or (tag_filter is not None and not tag_filter(code)):
                 continue
             if physical < log_begin or physical + record_size > log_end:
                 if not count:
                     result.status = GetStatus.MESSAGE_WAS_REMOVING
+                continue
+            if physical // file_size != (physical + record_size - 1) // file_size:
                 continue
             checked = check or physical < self.written_before or log_end - physical > self._resident
             if checked or record_filter is not None:
@@ -247,55 +238,82 @@ class Reader:
             result.suggest_slave = log_end - last > self._resident
         return result
 
-    def _all_of(
-        self, queue: ConsumeQueue, offset: int, count_limit: int, byte_limit: int, check: bool
+    def _scan(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        near: Limits,
+        far: Limits,
+        tag_filter: TagCodes | None,
+        check: bool,
+        sliced: bool,
     ) -> GetResult | None:
-        """What `_collect` finds when every entry is wanted, in memory and sound, as most are; else None."""
-        entries = queue.entries(offset, count_limit)
-        if not entries:
+        """What `_collect` finds when all records are sound, as most are; else None."""
+        log = self._log
+        files, resident, end = log.files, self._resident, log.max_offset
+        extent = max(files.min_offset, 0), end, resident, files.file_size
+        codes = None if tag_filter is None else tag_filter.packed
+        most = min(max(self._min_examined, max_count), MAX_EXAMINED)
+        wanted = min(most, max(1, min(max_count, near[1])) + 1)
+        entries, index, available = queue.window(offset, wanted, wanted if codes is None else most)
+        picked = scan_entries(entries, index, available, max_count, near, far, extent, codes)
+        if not picked[1] and available < most and offset + available < queue.max_offset:
+            entries, index, available = queue.window(offset, most, most)
+            picked = scan_entries(entries, index, available, max_count, near, far, extent, codes)
+        examined, _, removing, count, size, oldest, last, runs, numbers = picked
+        if not count:
+            if not available:
+                return None
+            status = GetStatus.MESSAGE_WAS_REMOVING if removing else GetStatus.NO_MATCHED_MESSAGE
+            return GetResult(status, offset + examined, queue.min_offset, queue.max_offset, [])
+        behind = end - oldest > resident
+        if (check or behind or oldest < self.written_before) and not self._are_sound(
+            queue, offset, entries, index, numbers or range(count), runs
+        ):
             return None
-        offsets, sizes = _places(entries)
-        count, size = len(sizes), sum(sizes)
-        if size > byte_limit:
-            count = max(1, bisect_right(list(accumulate(sizes)), byte_limit))
-            offsets, sizes = offsets[:count], sizes[:count]
-            size = sum(sizes)
-        log_end, begin, end = self._log.max_offset, offsets[0], offsets[-1] + sizes[-1]
-        sound = min(sizes) > 0 and max(sizes) != FILLER_SIZE and self._log.min_offset <= begin and end <= log_end
-        if not sound or log_end - begin > self._resident:
-            return None
-        if (check or begin < self.written_before) and not self._are_plain(queue, offset, offsets, sizes):
-            return None
-        file_size = self._log.file_size
-        result = GetResult(
-            _FOUND, offset + count, queue.min_offset, queue.max_offset, [], count, size,
-            list(range(offset, offset + count)), sizes,
-        )  # fmt: skip
-        if end - begin == size and begin // file_size == (end - 1) // file_size:
-            self._add_chunk(result, begin, end)
+        result = GetResult(_FOUND, offset + examined, queue.min_offset, queue.max_offset, [], count, size)
+        result.suggest_slave = behind and end - last > resident
+        if not sliced:
+            result.runs = runs
             return result
-        run_begin = run_end = -1
-        for physical, record_size in zip(offsets, sizes, strict=True):
-            if physical != run_end or physical % file_size == 0:
-                self._add_chunk(result, run_begin, run_end)
-                run_begin = physical
-            run_end = physical + record_size
-        self._add_chunk(result, run_begin, run_end)
+        for run in runs:
+            self._add_chunk(result, *run)
+        _, sizes = places(entries[index * ENTRY_SIZE : (index + examined) * ENTRY_SIZE])
+        result.sizes = tuple([sizes[number] for number in numbers]) if numbers else sizes
+        result.queue_offsets = (
+            [offset + number for number in numbers] if numbers else list(range(offset, offset + count))
+        )
         return result
 
-    def _are_plain(self, queue: ConsumeQueue, number: int, offsets: Sequence[int], sizes: Sequence[int]) -> bool:
+    def framed(self, head: bytes, result: GetResult) -> bytes | list[bytes | memoryview]:
+        """A head and behind it the records of a result that was found just now: in one piece if they are short, else
+        as slices of the log."""
+        runs = result.runs
+        if not runs:
+            return [head, *result.chunks]
+        if result.size <= JOINED_MAX or result.size <= JOINED_RUN * len(runs):
+            file = self._log.files.find(runs[0][0])
+            if file is not None and (frame := gather(head, file.view(0, file.position), file.start, runs)) is not None:
+                return frame
+        for run in runs:
+            self._add_chunk(result, *run)
+        return [head, *result.chunks]
+
+    def _are_sound(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        entries: Bytes,
+        index: int,
+        numbers: Sequence[int],
+        runs: Sequence[Run],
+    ) -> bool:
         """Whether records are all plain and sound; if not, `_collect` looks at each more closely."""
-        begin, end = offsets[0], offsets[-1] + sizes[-1]
-        if is_lmq(queue.topic) or min(sizes) < MIN_SIZE:
+        file = self._log.files.find(runs[0][0])
+        if file is None or is_lmq(queue.topic):
             return False
-        if end - begin == sum(sizes) and (view := self._log.read(begin, end - begin)) is not None:
-            return are_plain(view, offsets, sizes, number, self._verifies_crc)
-        for physical, size in zip(offsets, sizes, strict=True):
-            record = self._log.read(physical, size)
-            if record is None or not are_plain(record, (physical,), (size,), number, self._verifies_crc):
-                return False
-            number += 1
-        return True
+        return are_sound(file.view(0, file.position), file.start, entries, index, offset, numbers, self._verifies_crc)
 
     def _is_readable(self, queue: ConsumeQueue, queue_offset: int, physical: int, record: memoryview) -> bool:
         """Whether a record can be sent; what is wrong with one is noted."""

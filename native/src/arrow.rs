@@ -310,24 +310,72 @@ fn located(data: &[u8], at: usize) -> Option<(&Head, &[u8], &[u8], &[u8])> {
 
 /// Properties in the order of their text, each name once with its last value if `once`. False when they are not plain.
 fn split<'a>(text: &'a [u8], once: bool, entries: &mut Vec<Entry<'a>>) -> bool {
+    const ONES: u64 = u64::MAX / 255;
     entries.clear();
     if std::str::from_utf8(text).is_err() {
         return false;
     }
-    for piece in text.split(|byte| *byte == 2) {
-        let Some(middle) = piece.iter().position(|byte| *byte == 1) else { continue };
-        let (name, value) = (&piece[..middle], &piece[middle + 1..]);
-        if name.is_empty() || value.is_empty() {
-            continue;
+    let mut pieces = Pieces { text, start: 0, middle: None, once, entries };
+    let mut at = 0;
+    while let Some(word) = text.get(at..).and_then(|rest| rest.first_chunk()).map(|raw| u64::from_le_bytes(*raw)) {
+        // The high bit of each byte below 3. Above such a byte there may be one that is not, which `mark` passes over.
+        let mut found = word.wrapping_sub(3 * ONES) & !word & (0x80 * ONES);
+        while found != 0 {
+            if !pieces.mark(at + found.trailing_zeros() as usize / 8) {
+                return false;
+            }
+            found &= found - 1;
         }
-        let full = entries.len() == MAX_ENTRIES;
-        match entries.iter_mut().find(|each| once && each.0 == name) {
-            Some(earlier) => earlier.1 = value,
-            None if full => return false,
-            None => entries.push((name, value)),
-        }
+        at += 8;
     }
-    true
+    (at..=text.len()).all(|at| pieces.mark(at))
+}
+
+/// A text of properties on its way into entries.
+struct Pieces<'a, 'b> {
+    text: &'a [u8],
+    start: usize,
+    middle: Option<usize>,
+    once: bool,
+    entries: &'b mut Vec<Entry<'a>>,
+}
+
+impl Pieces<'_, '_> {
+    /// Look at one byte, or at the end. False when there are too many.
+    #[inline]
+    fn mark(&mut self, at: usize) -> bool {
+        match self.text.get(at) {
+            Some(1) if self.middle.is_none() => self.middle = Some(at),
+            Some(2) | None => return self.end(at),
+            _ => {}
+        }
+        true
+    }
+
+    #[inline]
+    fn end(&mut self, at: usize) -> bool {
+        let (start, middle) = (self.start, self.middle.take());
+        self.start = at + 1;
+        let Some((name, value)) =
+            middle.and_then(|middle| Some((self.text.get(start..middle)?, self.text.get(middle + 1..at)?)))
+        else {
+            return true;
+        };
+        if name.is_empty() || value.is_empty() {
+            return true;
+        }
+        if self.once {
+            if let Some(earlier) = self.entries.iter_mut().find(|each| each.0 == name) {
+                earlier.1 = value;
+                return true;
+            }
+        }
+        if self.entries.len() == MAX_ENTRIES {
+            return false;
+        }
+        self.entries.push((name, value));
+        true
+    }
 }
 
 fn property<'a>(entries: &[Entry<'a>], name: &[u8]) -> Option<&'a [u8]> {
@@ -354,10 +402,14 @@ struct Validity {
 }
 
 impl Validity {
+    #[inline]
     fn push(&mut self, index: usize, valid: bool) {
-        if valid && self.nulls == 0 {
-            return;
+        if !valid || self.nulls > 0 {
+            self.note(index, valid);
         }
+    }
+
+    fn note(&mut self, index: usize, valid: bool) {
         if self.nulls == 0 {
             self.bits = vec![0xFF; index / 8 + 1];
         } else if self.bits.len() <= index / 8 {
@@ -391,6 +443,7 @@ impl Texts {
         Self { format: c"u", ends, data: Vec::new(), valid: Validity::default() }
     }
 
+    #[inline]
     fn push(&mut self, value: Option<&[u8]>) {
         if let Some(value) = value {
             self.data.extend_from_slice(value);
@@ -399,6 +452,7 @@ impl Texts {
     }
 
     /// The value is what was written to `data` since the last one.
+    #[inline]
     fn end(&mut self, valid: bool) {
         self.valid.push(self.ends.len() - 1, valid);
         self.ends.push(self.data.len() as i32); // one that does not fit is found by `finish`

@@ -58,10 +58,11 @@ format: setup ## rewrite the code in the house format
 demo: setup ## produce, store and consume a stream of orders on an embedded cluster
 	$(RUN) pyromq demo $(ARGS)
 
-# What runs a second time, without the native core: all that touches a twin, and all that kills, cuts off or deceives a
-# server. Of paths in ARGS, all of them.
+# What runs a second time, on Python alone: all that touches a twin, and what kills servers that write, cuts their power or
+# deceives them. Of tests that are named in ARGS, all.
 TWICE := $(addprefix tests/,unit/store unit/protocol unit/remoting unit/broker unit/client \
-  integration/broker integration/client integration/remoting faults hostile)
+  integration/broker integration/client integration/remoting hostile) \
+  $(wildcard tests/faults/test_*_kill.py tests/faults/test_power_*.py tests/faults/test_store_*.py)
 
 test: setup ## run the tests, the hot parts without the native core first (ARGS='--long' for the extended ones)
 	@if $(RUN) python -c 'from pyromq.native import core; raise SystemExit(not core.on)'; then \

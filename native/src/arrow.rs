@@ -165,15 +165,8 @@ fn columns_of(
     for (name, each) in spec.columns.iter().zip(made) {
         children.push(Arc::new(each.finish(name, length)?));
     }
-    let root = Column {
-        name: String::new(),
-        format: c"+s",
-        nullable: false,
-        length,
-        nulls: 0,
-        buffers: vec![None],
-        children,
-    };
+    let root =
+        Column { name: String::new(), format: c"+s", nullable: false, length, nulls: 0, buffers: vec![None], children };
     Some((root, rows, left))
 }
 

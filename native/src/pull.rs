@@ -215,12 +215,8 @@ pub fn pull_head<'py>(
     let mut frame: Vec<u8> = Vec::with_capacity(320);
     frame.extend_from_slice(&[0; 8]);
     let (suggested, next, low, high) = numbers;
-    let fields = [
-        ("suggestWhichBrokerId", suggested),
-        ("nextBeginOffset", next),
-        ("minOffset", low),
-        ("maxOffset", high),
-    ];
+    let fields =
+        [("suggestWhichBrokerId", suggested), ("nextBeginOffset", next), ("minOffset", low), ("maxOffset", high)];
     let mut digits = Digits::new();
     if binary {
         #[allow(clippy::cast_possible_truncation)] // binary headers cut off larger codes, and readers know it

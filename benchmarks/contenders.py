@@ -1,6 +1,6 @@
-"""The two brokers of the race as processes with the same settings: Apache's and ours, each with a name server.
+"""The brokers of the race as processes with the same settings: Apache's, and ours with and without its native core.
 
-The name servers are ours for both, since only the brokers race. What is read from `/proc` counts all threads of a
+The name servers are ours for all, since only the brokers race. What is read from `/proc` counts all threads of a
 process; memory is split into what the process has for itself and the pages of its files, which the system can drop.
 """
 
@@ -19,9 +19,11 @@ from tests.interop.artifacts import SERVER_VERSION, apache_servers
 from tests.interop.servers import our_name_server, write_properties
 
 from benchmarks.load import send_frames
+from pyromq.native import VARIABLE
 
 APACHE = "apache"
 OURS = "pyromq"
+PURE = "pyromq-pure"
 START_BOUND = 120.0
 STOP_BOUND = 30.0
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -59,11 +61,12 @@ class Contender:
     pid: int
     started: float
     """Seconds from the start of the process to the first message accepted."""
+    folder: Path
+    """Where it keeps its files."""
 
     def cpu(self) -> float:
         """Processor seconds used so far."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return processor_seconds(self.pid)
 
     def memory(self) -> Memory:
         """As of now."""
@@ -74,9 +77,15 @@ class Contender:
         return Memory(sizes["VmRSS"], sizes["RssAnon"])
 
 
+def processor_seconds(pid: int) -> float:
+    """Used by a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
 def _command(name: str, folder: Path, heap: str) -> list[str]:
     config = str(folder / "broker.conf")
-    if name == OURS:
+    if name != APACHE:
         return [sys.executable, "-m", "pyromq", "broker", "-c", config]
     main = ["-cp", apache_servers(SERVER_VERSION), "org.apache.rocketmq.broker.BrokerStartup", "-c", config]
     return ["java", *HEAPS[heap], *_JVM, *_OPENED, f"-Duser.home={folder}", *main]
@@ -94,14 +103,17 @@ def running(name: str, folder: Path, flush: str, heap: str) -> Iterator[Contende
                 _command(name, folder, heap),
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                env={**os.environ, "ROCKETMQ_HOME": str(folder)},
+                env={**os.environ, "ROCKETMQ_HOME": str(folder), VARIABLE: "0" if name == PURE else "1"},
             )
         try:
             address = f"127.0.0.1:{port}"
             _first_send(address, process, folder / "broker.log")
             started = time.perf_counter() - begun
-            yield Contender(name, address, name_server.address, process.pid, started)
+            yield Contender(name, address, name_server.address, process.pid, started, folder)
         finally:
+            if process.poll() is not None:
+                said = (folder / "broker.log").read_text()[-4000:]
+                print(f"{name} ended by itself with {process.returncode}:\n{said}", file=sys.stderr)
             process.send_signal(signal.SIGKILL)
             process.wait(STOP_BOUND)
 

@@ -1,6 +1,7 @@
-"""A load generator for any RocketMQ broker: one connection, so many requests in flight, frames encoded beforehand.
+"""A load generator for any RocketMQ broker: connections with so many requests in flight, frames encoded beforehand.
 
     python -m benchmarks.load send 127.0.0.1:10911 --depth 32 --size 128 --seconds 2
+    python -m benchmarks.load send 127.0.0.1:10911 --connections 64 --depth 4 --headers binary
 
 It only finds the ends of the answers and looks into their codes, so that it is never slower than the server; it runs in
 a process of its own and prints one line of JSON with the rate it saw and how busy it was itself.
@@ -13,12 +14,13 @@ import resource
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import cast
 
 import uvloop
 
 from pyromq.protocol.codes import RequestCode
-from pyromq.protocol.command import Command, encode
+from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.headers.send import SendMessageV2Header
 from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
@@ -32,6 +34,9 @@ PULL_COUNT = 32
 BATCH_COUNT = 32
 WARM_UP = 0.3
 OK = b'"code":0,'
+BINARY_OK = b"\0\0"
+HEADERS = {"json": Serialization.JSON, "binary": Serialization.ROCKETMQ}
+"""How the header of a request is written, and so that of its answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +53,15 @@ class Load:
     """Share of a core that the generator itself used."""
 
 
-def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = FRAMES, topics: int = 1) -> list[bytes]:
+def send_frames(
+    size: int,
+    *,
+    topic: str = TOPIC,
+    queues: int = 4,
+    count: int = FRAMES,
+    topics: int = 1,
+    headers: Serialization = Serialization.JSON,
+) -> list[bytes]:
     """Sends as Java's producer makes them, with a body of `size` bytes, to the first queues of the topic in turn.
 
     With several topics, their names are made from the one given, and the sends go round them.
@@ -64,6 +77,7 @@ def send_frames(size: int, *, topic: str = TOPIC, queues: int = 4, count: int = 
             body,
             _properties(number),
             batch=False,
+            headers=headers,
         )
         for number in range(count)
     ]
@@ -86,7 +100,15 @@ def _properties(number: int) -> dict[str, str]:
 
 
 def _send_frame(
-    code: RequestCode, opaque: int, topic: str, queue_id: int, body: bytes, properties: dict[str, str], *, batch: bool
+    code: RequestCode,
+    opaque: int,
+    topic: str,
+    queue_id: int,
+    body: bytes,
+    properties: dict[str, str],
+    *,
+    batch: bool,
+    headers: Serialization = Serialization.JSON,
 ) -> bytes:
     header = SendMessageV2Header(
         producer_group="benchmark",
@@ -102,7 +124,7 @@ def _send_frame(
         unit_mode=False,
         batch=batch,
     )
-    return encode(Command.request(code, header, body=body, opaque=opaque))
+    return encode(Command.request(code, header, body=body, opaque=opaque, serialization=headers))
 
 
 def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list[bytes]:
@@ -116,15 +138,16 @@ def pull_frames(messages: int, *, topic: str = TOPIC, queue_id: int = 0) -> list
 
 
 class _Generator(asyncio.Protocol):
-    """Keeps `depth` requests in flight: for each answer, one more."""
+    """Keeps `depth` requests in flight: for each answer, one more. `begin` is the frame it begins with."""
 
-    def __init__(self, frames: Sequence[bytes], depth: int, total: int) -> None:
+    def __init__(self, frames: Sequence[bytes], depth: int, total: int, begin: int = 0) -> None:
         self.answered = 0
         self.failed = 0
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._frames = frames
         self._depth = depth
         self._left = total
+        self._begin = begin
         self._sent = 0
         self._rest = b""
         self._transport: asyncio.Transport
@@ -142,8 +165,11 @@ class _Generator(asyncio.Protocol):
             following = position + 4 + int.from_bytes(data[position : position + 4], "big")
             if following > end:
                 break
-            # The code comes early in the header of Apache's and of our answers.
-            self.failed += data.find(OK, position, min(following, position + 40)) < 0
+            # The code comes early in the header of Apache's and of our answers, and first in a binary one.
+            if data[position + 4]:
+                self.failed += data[position + 8 : position + 10] != BINARY_OK
+            else:
+                self.failed += data.find(OK, position, min(following, position + 40)) < 0
             position = following
             answered += 1
         self._rest = data[position:]
@@ -160,7 +186,7 @@ class _Generator(asyncio.Protocol):
         count = min(count, self._left)
         if count <= 0:
             return
-        frames, begin = self._frames, self._sent % len(self._frames)
+        frames, begin = self._frames, (self._begin + self._sent) % len(self._frames)
         chosen = frames[begin : begin + count]
         while len(chosen) < count:
             chosen = [*chosen, *frames[: count - len(chosen)]]
@@ -169,29 +195,41 @@ class _Generator(asyncio.Protocol):
         self._transport.write(b"".join(chosen))
 
 
-async def run(address: str, frames: Sequence[bytes], depth: int, *, seconds: float = 0, total: int = 0) -> Load:
-    """Load the server for some seconds after warming up, or until `total` requests were answered."""
+async def run(
+    address: str, frames: Sequence[bytes], depth: int, *, connections: int = 1, seconds: float = 0, total: int = 0
+) -> Load:
+    """Load the server for some seconds after warming up, or until `total` requests were answered on each connection."""
     host, _, port = address.rpartition(":")
     loop = asyncio.get_running_loop()
-    transport, generator = await loop.create_connection(
-        lambda: _Generator(frames, depth, total or 2**62), host, int(port)
-    )
+    starts = (number * len(frames) // connections for number in range(connections))
+    opened = [
+        await loop.create_connection(partial(_Generator, frames, depth, total or 2**62, start), host, int(port))
+        for start in starts
+    ]
+    generators = [generator for _, generator in opened]
     if total:
         begun, before, used = time.perf_counter(), 0, cpu_seconds()
-        await generator.ended
+        await asyncio.gather(*(generator.ended for generator in generators))
     else:
         await asyncio.sleep(WARM_UP)
-        begun, before, used = time.perf_counter(), generator.answered, cpu_seconds()
+        begun, before, used = time.perf_counter(), _answered(generators), cpu_seconds()
         await asyncio.sleep(seconds)
-        if generator.ended.done():
-            await generator.ended
+        for generator in generators:
+            if generator.ended.done():
+                await generator.ended
     elapsed = time.perf_counter() - begun
-    rate = (generator.answered - before) / elapsed
-    load = Load(rate, generator.answered, generator.failed, (cpu_seconds() - used) / elapsed)
-    if not generator.ended.done():
-        generator.ended.set_result(None)
-    transport.abort()
+    rate = (_answered(generators) - before) / elapsed
+    failed = sum(generator.failed for generator in generators)
+    load = Load(rate, _answered(generators), failed, (cpu_seconds() - used) / elapsed)
+    for transport, generator in opened:
+        if not generator.ended.done():
+            generator.ended.set_result(None)
+        transport.abort()
     return load
+
+
+def _answered(generators: Sequence[_Generator]) -> int:
+    return sum(generator.answered for generator in generators)
 
 
 def cpu_seconds() -> float:
@@ -205,7 +243,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("send", "batch", "pull"))
     parser.add_argument("address")
-    parser.add_argument("--depth", type=int, default=32, help="requests in flight")
+    parser.add_argument("--connections", type=int, default=1)
+    parser.add_argument("--depth", type=int, default=32, help="requests in flight on each connection")
+    parser.add_argument("--headers", choices=sorted(HEADERS), default="json", help="of sends")
     parser.add_argument("--size", type=int, default=128, help="bytes of a body")
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--total", type=int, default=0, help="stop after this many requests instead")
@@ -217,13 +257,27 @@ def main() -> None:
     if options.kind == "send":
         count = max(512, min(FRAMES, MAX_FRAME_BYTES // (options.size + 1)))
         frames = send_frames(
-            options.size, topic=options.topic, queues=options.queues, count=count, topics=options.topics
+            options.size,
+            topic=options.topic,
+            queues=options.queues,
+            count=count,
+            topics=options.topics,
+            headers=HEADERS[options.headers],
         )
     elif options.kind == "batch":
         frames = batch_frames(options.size, topic=options.topic, queues=options.queues)
     else:
         frames = pull_frames(options.messages, topic=options.topic)
-    load = uvloop.run(run(options.address, frames, options.depth, seconds=options.seconds, total=options.total))
+    load = uvloop.run(
+        run(
+            options.address,
+            frames,
+            options.depth,
+            connections=options.connections,
+            seconds=options.seconds,
+            total=options.total,
+        )
+    )
     print(json.dumps(asdict(load)))
 
 

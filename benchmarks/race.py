@@ -1,4 +1,4 @@
-"""The rows of the race: what is measured, on which pair of brokers, and how.
+"""The rows of the race: what is measured, on which brokers, and how.
 
 A row measures one contender once and gives one or more figures. Rates count accepted messages only. Whoever generates
 the load runs in a process of its own and says how busy it was: a share near 1 would mean that it, not the broker, was
@@ -11,19 +11,24 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
 from tests.interop.artifacts import CACHE, CLIENT_VERSIONS, java_driver, run_tool
 
+from benchmarks import longpolls
 from benchmarks.contenders import Contender
 from benchmarks.load import BATCH_COUNT, PULL_COUNT
 
 FLUSH_TYPES = ("ASYNC_FLUSH", "SYNC_FLUSH")
 SIZES = (128, 1024, 10240)
 DEPTHS = (1, 32, 256)
+SHAPES = ((1, 256, "binary"), (64, 4, "json"), (64, 4, "binary"))
+"""Connections, requests in flight on each, and how headers are written."""
 STORED = 32_000
+CONSUMERS = 1_000
 TOPICS = 1_000
 BOUND = 90.0
 MANY_BYTES = 10_000
@@ -56,7 +61,7 @@ FULL = Pacing(1.0, 2.0, 2.0)
 QUICK = Pacing(0.6, 1.0, 1.5)
 
 Known = Mapping[str, tuple[float, ...]]
-"""Figures of both contenders so far, for rows that depend on others."""
+"""Figures of all contenders so far, for rows that depend on others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +96,17 @@ def rows(*, quick: bool) -> Iterator[Row]:
         for size in SIZES[::2] if quick else SIZES:
             for depth in DEPTHS:
                 yield _sends(flush, size, depth)
+    for connections, depth, headers in SHAPES:
+        yield _shaped(connections, depth, headers)
     yield _batches()
     for size in SIZES[:2]:
         yield _pulls(size)
     for flush in FLUSH_TYPES:
         yield _latency(flush)
     yield _many_topics()
+    yield _long_polls()
+    yield _echo_share()
+    yield _disk_share()
     if not quick:
         for depth in DEPTHS[1:]:
             yield _java_client(depth)
@@ -123,6 +133,19 @@ def _sends(flush: str, size: int, depth: int) -> Row:
         return Sample({name: rate, cost: used}, result["busy"], int(result["failed"]))
 
     return Row(name, flush, measure, {name: "msgs/s", cost: "s/million"}, frozenset({cost}))
+
+
+def _shaped(connections: int, depth: int, headers: str) -> Row:
+    many = f"{connections} connections × " if connections > 1 else ""  # noqa: RUF001 - times
+    name = f"send 128 B, {many}depth {depth}, {'JSON' if headers == 'json' else headers} headers"
+    cost = f"CPU: {name}"
+
+    def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
+        options = ("--connections", str(connections), "--depth", str(depth), "--headers", headers)
+        rate, used, result = _rate(contender, 1, "send", contender.address, *options, "--seconds", str(pacing.seconds))
+        return Sample({name: rate, cost: used}, result["busy"], int(result["failed"]))
+
+    return Row(name, FLUSH_TYPES[0], measure, {name: "msgs/s", cost: "s/million"}, frozenset({cost}))
 
 
 def _batches() -> Row:
@@ -193,6 +216,68 @@ def _many_topics() -> Row:
 
     units = {few: "msgs/s", many: "msgs/s", share: ""}
     return Row(f"1 and {TOPICS} topics", FLUSH_TYPES[0], measure, units, prepare=prepare)
+
+
+def _long_polls() -> Row:
+    """One producer, and consumers that each wait for a queue of their own."""
+    name = f"{CONSUMERS:,} consumers on long polls: delivered"
+    cost = f"CPU: {name}"
+    waits = {share: f"{CONSUMERS:,} consumers on long polls: {share}" for share in ("p50", "p99")}
+    common = ("--topic", "waiting", "--consumers", str(CONSUMERS))
+
+    def prepare(contender: Contender) -> None:
+        topics = CONSUMERS // longpolls.QUEUES
+        options = ("--topics", str(topics), "--queues", str(longpolls.QUEUES), "--total", str(CONSUMERS))
+        generate("load", "send", contender.address, "--topic", "waiting", *options, "--depth", "8")
+
+    def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
+        options = ("--seconds", str(pacing.latency_seconds), "--pid", str(contender.pid))
+        result = generate("longpolls", contender.address, *common, *options)
+        times = {waits[share]: result[share] for share in waits}
+        return Sample({name: result["per_second"], **times, cost: result["cost"]}, result["busy"])
+
+    units = {name: "msgs/s", **dict.fromkeys(waits.values(), "ms"), cost: "s/million"}
+    return Row(name, FLUSH_TYPES[0], measure, units, frozenset({*waits.values(), cost}), prepare)
+
+
+def _echo_share() -> Row:
+    """Sends, and right before them the same frames at a server that only finds their ends and answers."""
+    name = "share of a bare echo, 128 B, depth 256"
+    options = ("--depth", "256", "--size", "128")
+
+    def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
+        seconds = ("--seconds", str(pacing.seconds))
+        with _echo() as address:
+            bare = generate("load", "send", address, *options, *seconds)
+        result = generate("load", "send", contender.address, *options, *seconds)
+        busy = max(bare["busy"], result["busy"])
+        return Sample({name: result["per_second"] / bare["per_second"]}, busy, int(result["failed"]))
+
+    return Row(name, FLUSH_TYPES[0], measure, {name: ""})
+
+
+@contextmanager
+def _echo() -> Iterator[str]:
+    command = [sys.executable, "-m", "benchmarks.echo"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout is not None
+            yield json.loads(process.stdout.readline())["echo"]
+        finally:
+            process.kill()
+
+
+def _disk_share() -> Row:
+    """Sends one by one, and right before them a bare loop of writes and syncs beside the broker's files."""
+    name = f"share of what the disk allows, send 128 B, depth 1, {FLUSH_TYPES[1]}"
+
+    def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
+        seconds = ("--seconds", str(pacing.seconds))
+        bare = generate("disk", str(contender.folder), *seconds)
+        result = generate("load", "send", contender.address, "--depth", "1", "--size", "128", *seconds)
+        return Sample({name: result["per_second"] / bare["per_second"]}, result["busy"], int(result["failed"]))
+
+    return Row(name, FLUSH_TYPES[1], measure, {name: ""})
 
 
 def _java_client(depth: int) -> Row:

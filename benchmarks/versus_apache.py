@@ -1,30 +1,34 @@
-"""Apache's broker and ours on one machine, in turn, under the same load.
+"""Apache's broker and ours, with and without its native core, on one machine, in turn, under the same load.
 
-    python -m benchmarks.versus_apache --markdown docs/benchmarks.md     # everything, about twelve minutes
+    python -m benchmarks.versus_apache --markdown docs/benchmarks.md     # everything, about half an hour
     python -m benchmarks.versus_apache --quick --rows 'depth 256'        # a few rows
+    python -m benchmarks.versus_apache --heap default --rows 'depth 256|long polls|start-up|memory'
 
-Rows are in `race`, the brokers in `contenders`. Both are warmed up first, Apache's for longer, since its compiler needs
-it; then each round measures each row on one broker and on the other, and the next round in the other order.
+Rows are in `race`, the brokers in `contenders`. All are warmed up first, Apache's for longer, since its compiler needs
+it; then each round measures each row on one broker after the other, and the next round begins with another of them. The
+rows of one flush type come first, with their brokers alone on the machine, then those of the other.
 """
 
 import argparse
 import contextlib
 import json
 import re
+import shutil
 import statistics
 import sys
 import tempfile
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from benchmarks.contenders import APACHE, HEAPS, OURS, Contender, running
+from benchmarks.contenders import APACHE, HEAPS, OURS, PURE, Contender, running
 from benchmarks.race import FLUSH_TYPES, FULL, QUICK, Pacing, Row, generate, rows
 from benchmarks.standings import Standing, markdown, show, write_page
+from pyromq.native import core
 
-WARM_UP = {APACHE: 25.0, OURS: 2.0}
-CONTENDERS = (APACHE, OURS)
+WARM_UP = {APACHE: 25.0, OURS: 2.0, PURE: 2.0}
 START_UP = "start-up to the first message accepted"
 IDLE_MEMORY = "memory after start-up (RSS)"
 LOADED_MEMORY = "memory after all the load (RSS without mapped files)"
@@ -39,13 +43,14 @@ class Plan:
     heap: str
     warm_up: float
     """Times the full warm-up."""
+    contenders: tuple[str, ...]
 
 
 class Race:
     """Collects the figures of all rounds: name of the figure → contender → values."""
 
     def __init__(self, plan: Plan) -> None:
-        self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in CONTENDERS})
+        self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in plan.contenders})
         self.units: dict[str, str] = {}
         self.lower: set[str] = set()
         self.busy: dict[str, float] = defaultdict(float)
@@ -61,28 +66,34 @@ class Race:
 
     def run(self, chosen: list[Row], folder: Path) -> None:
         """Everything that was chosen."""
-        flush_types = [flush for flush in FLUSH_TYPES if any(row.flush == flush for row in chosen)]
+        for flush in FLUSH_TYPES:
+            if some := [row for row in chosen if row.flush == flush]:
+                self._run(flush, some, folder)
+
+    def _run(self, flush: str, chosen: list[Row], folder: Path) -> None:
         with contextlib.ExitStack() as stack:
-            pairs: dict[str, list[Contender]] = {flush: [] for flush in flush_types}
-            for flush in flush_types:
-                for name in CONTENDERS:
-                    broker = running(name, folder / f"{name}-{flush}", flush, self._plan.heap)
-                    pairs[flush].append(stack.enter_context(broker))
-            for pair in pairs.values():
-                for contender in pair:
-                    self._warm_up(contender)
+            contenders = [
+                stack.enter_context(running(name, folder / f"{name}-{flush}", flush, self._plan.heap))
+                for name in self._plan.contenders
+            ]
+            for contender in contenders:
+                self._warm_up(contender)
             for row in chosen:
-                for contender in pairs[row.flush]:
+                for contender in contenders:
                     row.prepare(contender)
             for number in range(self._plan.rounds):
-                self._round(number, chosen, pairs)
-            for contender in pairs[flush_types[0]]:
-                self.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
+                turn = number % len(contenders)
+                self._round(number, chosen, [*contenders[turn:], *contenders[:turn]])
+            if flush == FLUSH_TYPES[0]:
+                for contender in contenders:
+                    self.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
+            for contender in contenders:  # while they run, so that nobody writes it all out first
+                shutil.rmtree(contender.folder, ignore_errors=True)
 
     def starts(self, folder: Path) -> None:
         """How long a start on an empty folder takes, and the memory it ends with."""
         for number in range(self._plan.rounds):
-            for name in CONTENDERS:
+            for name in self._plan.contenders:
                 with running(name, folder / f"start-{name}-{number}", "ASYNC_FLUSH", self._plan.heap) as contender:
                     self.add(name, START_UP, contender.started, "s", lower=True)
                     self.add(name, IDLE_MEMORY, contender.memory().resident, "MB", lower=True)
@@ -93,11 +104,24 @@ class Race:
         return [self._standing(figure) for figure in figures]
 
     def _standing(self, figure: str) -> Standing:
-        apache, ours = (self.values[figure][name] for name in CONTENDERS)
-        lower = figure in self.lower
-        ratios = [theirs / mine if lower else mine / theirs for theirs, mine in zip(apache, ours, strict=True)]
-        ratio = statistics.median(ratios)
-        return Standing(figure, self.units[figure], lower, tuple(apache), tuple(ours), ratio, self.busy[figure])
+        values = self.values[figure]
+        pure = tuple(values.get(PURE, ())) if OURS in values else ()
+        ours = tuple(values[OURS if OURS in values else PURE])
+        return Standing(
+            figure,
+            self.units[figure],
+            figure in self.lower,
+            tuple(values[APACHE]),
+            ours,
+            self._ratio(figure, ours),
+            self.busy[figure],
+            pure,
+            self._ratio(figure, pure) if pure else 0.0,
+        )
+
+    def _ratio(self, figure: str, ours: Sequence[float]) -> float:
+        pairs = zip(self.values[figure][APACHE], ours, strict=True)
+        return statistics.median(theirs / mine if figure in self.lower else mine / theirs for theirs, mine in pairs)
 
     def _warm_up(self, contender: Contender) -> None:
         seconds = WARM_UP[contender.name] * self._plan.warm_up
@@ -105,13 +129,13 @@ class Race:
             options = ("--depth", str(depth), "--size", str(size), "--seconds", str(seconds / 2))
             generate("load", "send", contender.address, *options)
 
-    def _round(self, number: int, chosen: list[Row], pairs: dict[str, list[Contender]]) -> None:
+    def _round(self, number: int, chosen: list[Row], contenders: list[Contender]) -> None:
         for row in chosen:
-            pair = pairs[row.flush]
             begun = time.monotonic()
-            for contender in pair if number % 2 == 0 else reversed(pair):
+            for contender in contenders:
                 known = {
-                    figure: tuple(v for c in CONTENDERS for v in values[c]) for figure, values in self.values.items()
+                    figure: tuple(value for seen in values.values() for value in seen)
+                    for figure, values in self.values.items()
                 }
                 sample = row.measure(contender, self._plan.pacing, known)
                 for figure, value in sample.figures.items():
@@ -130,11 +154,16 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, help="default: 5, with --quick 2")
     parser.add_argument("--quick", action="store_true", help="fewer rows and shorter ones: about three minutes")
     parser.add_argument("--rows", default="", help="only rows whose name matches this regular expression")
+    parser.add_argument("--without-core", action="store_true", help="PyroMQ on Python alone, without the other")
+    parser.add_argument("--with-core", action="store_true", help="PyroMQ with its native core, without the other")
     parser.add_argument("--heap", choices=sorted(HEAPS), default="small", help="for Apache's broker")
     options = parser.parse_args()
     chosen = [row for row in rows(quick=options.quick) if re.search(options.rows, row.name)]
     pacing, warm_up, rounds = (QUICK, 0.5, 2) if options.quick else (FULL, 1.0, 5)
-    race = Race(Plan(options.rounds or rounds, pacing, options.heap, warm_up))
+    ours = (OURS,) if options.with_core else (PURE,) if options.without_core or not core.on else (OURS, PURE)
+    if PURE in ours and OURS not in ours:
+        print(f"one PyroMQ only, on Python alone: {'as asked for' if options.without_core else core}", file=sys.stderr)
+    race = Race(Plan(options.rounds or rounds, pacing, options.heap, warm_up, (APACHE, *ours)))
     with tempfile.TemporaryDirectory(prefix="versus-apache-") as folder:
         if chosen:
             race.run(chosen, Path(folder))
@@ -142,9 +171,9 @@ def main() -> None:
             race.starts(Path(folder))
     standings = race.standings()
     if options.markdown is not None:
-        write_page(
-            options.markdown, markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds)
-        )
+        said = "native core" if OURS in ours else "Python alone"
+        page = markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds, said)
+        write_page(options.markdown, page)
     if options.json:
         print(json.dumps({"rows": [asdict(standing) for standing in standings], "failed": race.failed}))
     else:

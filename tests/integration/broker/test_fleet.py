@@ -6,6 +6,8 @@ import json
 import os
 import signal
 import socket
+import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -170,6 +172,34 @@ def test_a_second_signal_does_not_wait(tmp_path: Path) -> None:
         until(lambda: not is_alive(pids[1]))
 
 
+def test_a_signal_to_all_processes_is_one_to_stop_in_order(tmp_path: Path) -> None:
+    with fleet(tmp_path) as server:  # as systemd does it
+        for each in brokers(server):
+            os.kill(each["pid"], signal.SIGTERM)
+        assert server.terminate() == 0
+        for folder in (tmp_path, tmp_path / "processes" / "1"):
+            assert not (folder / "abort").exists(), "the store was not closed in order"
+
+
+def test_a_signal_ends_a_start_that_takes_long(tmp_path: Path) -> None:
+    silent = fleet_port()
+    with socket.socket() as name_servers:  # accepts, and never answers
+        name_servers.bind(("127.0.0.1", silent))
+        name_servers.listen()
+        waits = ["--register-broker-timeout-mills", "600000"]
+        server = fleet(tmp_path, *waits, name_servers=f"127.0.0.1:{silent}")
+        command = [sys.executable, "-m", "pyromq", "broker", *server.arguments]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            until((tmp_path / "processes" / "1" / "abort").exists)
+            with name_servers.accept()[0], name_servers.accept()[0]:
+                process.send_signal(signal.SIGTERM)
+                said, logged = process.communicate(timeout=BOUND)
+        assert (process.returncode, said) == (0, ""), logged
+        assert "Traceback" not in logged
+        for folder in (tmp_path, tmp_path / "processes" / "1"):
+            assert not (folder / "abort").exists(), "the store was not closed in order"
+
+
 def test_reasons_not_to_start(tmp_path: Path) -> None:
     port = fleet_port()
     fixed = ["--listen-port", str(port), "--http-port", "-1", "--broker-name", "shop", "--log-level", "error"]
@@ -259,9 +289,9 @@ async def test_the_channel_answers_many_and_tells_its_end() -> None:
     ours, theirs = socket.socketpair()
     for each in (ours, theirs):
         each.setblocking(False)
-    ended = asyncio.Event()
+    ended, asked = asyncio.Event(), asyncio.Event()
     pages = {"/large": lambda: Page(b"x" * 300_000, "text/x"), "/broken": broken}
-    questions, answers = Questions(ours), Answers(theirs, lambda: pages, ended.set)
+    questions, answers = Questions(ours), Answers(theirs, lambda: pages, asked.set, ended.set)
     await questions.open()
     await answers.open()
     *large, early, wrong = await asyncio.gather(
@@ -270,6 +300,9 @@ async def test_the_channel_answers_many_and_tells_its_end() -> None:
     assert {(len(each.body), each.content_type) for each in large} == {(300_000, "text/x")}
     assert early.status.startswith("503")
     assert wrong.status.startswith("500")
+    questions.stop()
+    await asked.wait()
+    assert not ended.is_set()
     await questions.close()
     await ended.wait()
     with pytest.raises(ConnectionError):

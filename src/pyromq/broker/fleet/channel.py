@@ -1,7 +1,8 @@
 """A socket pair between a supervisor and one of its brokers, for the broker's pages; nobody else can connect to it.
 
 The supervisor writes `number path`, the broker answers with a line of JSON (number, status, content type, length) and
-the body. Its end tells the broker that the supervisor is gone.
+the body. `stop` asks the broker to stop: a signal would not do, because service managers send one to all processes, and
+a second one means not to wait. The end of the channel tells the broker that the supervisor is gone.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from pyromq.broker.httpserver import Page, Pages
 log = logging.getLogger(__name__)
 
 ASK_TIMEOUT = 5.0
+STOP = b"stop\n"
 
 _HEAD = msgspec.json.Decoder(tuple[int, str, str, int])
 
@@ -51,6 +53,11 @@ class Questions:
         finally:
             self._asked.pop(number, None)
 
+    def stop(self) -> None:
+        """Ask the broker to stop; it may do so already, or be gone."""
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.write(STOP)
+
     async def close(self) -> None:
         """Nothing more is asked."""
         if self._task is not None:
@@ -78,11 +85,18 @@ class Questions:
 
 
 class Answers:
-    """The broker's end. `ended` is called once nobody can ask any more."""
+    """The broker's end. `stop` is called when it is asked to stop, `ended` once nobody can ask any more."""
 
-    def __init__(self, sock: socket.socket, pages: Callable[[], Pages], ended: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        sock: socket.socket,
+        pages: Callable[[], Pages],
+        stop: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
         self._sock = sock
         self._pages = pages
+        self._stop = stop
         self._ended = ended
         self._task: asyncio.Task[None] | None = None
 
@@ -101,6 +115,9 @@ class Answers:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while line := await reader.readline():
+                if line == STOP:
+                    self._stop()
+                    continue
                 number, _, path = line.decode().strip().partition(" ")
                 page = self._page(path)
                 writer.write(msgspec.json.encode((int(number), page.status, page.content_type, len(page.body))) + b"\n")

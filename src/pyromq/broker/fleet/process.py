@@ -20,6 +20,7 @@ from pyromq.broker.httpserver import Page
 log = logging.getLogger(__name__)
 
 CHUNK: Final = 64 * 1024
+LAST_WORDS: Final = 1.0
 
 Told = Callable[[str, str], None]
 """Gets the name of a broker and a line of its log."""
@@ -52,15 +53,24 @@ class Run:
         """One of its pages. Raises OSError and TimeoutError."""
         return await self._questions.ask(path)
 
+    def stop(self) -> None:
+        """Ask it to stop in order."""
+        self._questions.stop()
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; one that has ended gets none."""
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(number)
 
     async def ended(self) -> int:
-        """Wait for its end and the end of its log; returns the exit code, negative for a signal."""
+        """Wait for its end and the end of its log; returns the exit code, negative for a signal.
+
+        What it started itself, a filter server for example, may still have its log open: that is not waited for.
+        """
         code = await self._process.wait()
-        await self._readers
+        await asyncio.wait({self._readers}, timeout=LAST_WORDS)
+        if self._readers.cancel():
+            await asyncio.wait({self._readers})
         await self._questions.close()
         if not self._announced.done():
             self._announced.set_result(None)

@@ -22,7 +22,8 @@ class Supervised:
         self._broker = broker
         self._sock = socket.socket(fileno=descriptor)
         self._sock.setblocking(False)
-        self._answers = Answers(self._sock, self._pages, leave)
+        self._answers = Answers(self._sock, self._pages, self._asked_to_stop, self._alone)
+        self._stopping = False
 
     async def start(self) -> None:
         """The channel first: a supervisor may be gone before the broker is up."""
@@ -31,16 +32,26 @@ class Supervised:
 
     async def stop(self) -> None:
         """In order; what is asked meanwhile is answered."""
+        self._stopping = True
         await self._broker.stop()
         await self._answers.close()
 
     def _pages(self) -> Pages:
         return next((part.pages for part in self._broker.parts if isinstance(part, HttpPages)), {})
 
+    def _asked_to_stop(self) -> None:
+        """As if by a signal, unless a service manager sent one to all and it stops already."""
+        if not self._stopping:
+            self._stopping = True
+            signal.raise_signal(signal.SIGTERM)
 
-def leave() -> None:
-    """Stop in order, as if asked to, but not for ever. While a stop is under way already, this ends it."""
-    bound = threading.Timer(LONGEST_STOP, os._exit, (1,))
-    bound.daemon = True
-    bound.start()
-    signal.raise_signal(signal.SIGTERM)
+    def _alone(self) -> None:
+        """The supervisor is gone: stop in order, but not for ever; if it went while stopping, do not wait."""
+        if self._stopping:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        else:
+            self._stopping = True
+            bound = threading.Timer(LONGEST_STOP, os._exit, (1,))
+            bound.daemon = True
+            bound.start()
+        signal.raise_signal(signal.SIGTERM)

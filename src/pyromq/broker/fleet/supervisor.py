@@ -43,6 +43,8 @@ class Runs(Protocol):
 
     async def ask(self, path: str) -> Page: ...
 
+    def stop(self) -> None: ...
+
     def signal(self, number: signal.Signals) -> None: ...
 
     async def ended(self) -> int: ...
@@ -116,12 +118,16 @@ class Fleet:
     async def stop(self) -> None:
         """Ask all to stop, wait for them, and kill who does not stop in time."""
         self._asked_to_stop.set()
-        self._signal(signal.SIGTERM)
+        for post in self._posts:
+            if post.run is not None:
+                post.run.stop()
         _, late = await asyncio.wait(self._tasks, timeout=self._stop_bound) if self._tasks else (set(), set())
         if late:
             names = [post.member.name for post in self._posts if post.run is not None]
             log.error("%s did not stop within %g s and is killed", ", ".join(names), self._stop_bound)
-            self._signal(signal.SIGKILL)
+            for post in self._posts:
+                if post.run is not None:
+                    post.run.signal(signal.SIGKILL)
             await asyncio.wait(late)
         await self._http.stop()
 
@@ -141,11 +147,6 @@ class Fleet:
                 post.run.signal(signal.SIGHUP)
             else:
                 post.reload = True
-
-    def _signal(self, number: signal.Signals) -> None:
-        for post in self._posts:
-            if post.run is not None:
-                post.run.signal(number)
 
     async def _keep(self, post: _Post) -> None:
         """Run a broker again and again, until all are asked to stop or its first start fails."""
@@ -172,7 +173,7 @@ class Fleet:
             return str(error)
         post.run = run
         if self._asked_to_stop.is_set():
-            run.signal(signal.SIGTERM)
+            run.stop()
         end = asyncio.ensure_future(run.ended())
         try:
             await self._up(post, run)

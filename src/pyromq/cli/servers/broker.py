@@ -1,5 +1,6 @@
 """`pyromq broker`: run a broker in the foreground, or several of them."""
 
+import contextlib
 import json as jsonlib
 import logging
 import os
@@ -59,7 +60,7 @@ def broker(
         if processes > 1:
             _run_fleet(config, plan.members(config, processes), json, log_level, log_format)
             return
-    except ConfigError as error:
+    except (ConfigError, OSError) as error:
         fail(str(error), code=2)
     server = Broker(config)
 
@@ -87,8 +88,9 @@ def _run_fleet(
     from pyromq.broker.fleet.supervisor import Fleet  # noqa: PLC0415
 
     def told(name: str, line: str) -> None:
-        sys.stderr.write(named(name, line, as_json=log_format is logs.LogFormat.JSON) + "\n")
-        sys.stderr.flush()
+        with contextlib.suppress(OSError, ValueError):  # nobody reads the log any more
+            sys.stderr.write(named(name, line, as_json=log_format is logs.LogFormat.JSON) + "\n")
+            sys.stderr.flush()
 
     fleet = Fleet(config, members, Launcher(told, ["--log-level", log_level, "--log-format", log_format]))
 

@@ -28,7 +28,7 @@ class Server(Protocol):
 def run(server: Server, announce: Callable[[], None], reload: Reload | None = None) -> None:
     """Start, call `announce` once it accepts requests, wait for SIGTERM or SIGINT, stop cleanly.
 
-    With `reload` SIGHUP calls that; without, it ends the process as usual.
+    With `reload` SIGHUP calls that; without, it ends the process as usual. A start that takes long is given up.
     A second signal does not wait for the clean stop. What keeps a server from starting, a folder that cannot be used
     for example, is said in one line.
     """
@@ -46,8 +46,10 @@ async def _run(server: Server, announce: Callable[[], None], reload: Reload | No
     for number, event in handlers.items():
         loop.add_signal_handler(number, event.set)
     reloads: asyncio.Task[None] | None = None
+    start = loop.create_task(server.start())
     try:
-        await server.start()
+        if not await _in_time(start, asked):
+            return
         _spare_the_collector()
         announce()
         if reload is not None:
@@ -58,7 +60,19 @@ async def _run(server: Server, announce: Callable[[], None], reload: Reload | No
             loop.remove_signal_handler(number)
         if reloads is not None:
             reloads.cancel()
+        if start.cancel():
+            await asyncio.wait({start})
         await server.stop()
+
+
+async def _in_time(start: asyncio.Task[None], asked: asyncio.Event) -> bool:
+    """Whether a server has started before it was asked to stop. Raises what the start raised."""
+    stop = asyncio.get_running_loop().create_task(asked.wait())
+    await asyncio.wait({start, stop}, return_when=asyncio.FIRST_COMPLETED)
+    stop.cancel()
+    if start.done():
+        start.result()
+    return start.done()
 
 
 async def _reload_at_each(hung_up: asyncio.Event, reload: Reload) -> None:

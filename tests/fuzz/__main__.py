@@ -10,7 +10,9 @@ from pathlib import Path
 from pyromq.native import core
 
 FOLDER = Path(".fuzz")
-NAMES = ("frames", "bodies", "records", "expressions", "servers", "twins")
+NATIVE = ("twins", "decoders")
+"""Those that compare twins, and so need the native core."""
+NAMES = ("frames", "bodies", "records", "expressions", "servers", *NATIVE)
 LONGEST = 16_384
 
 
@@ -29,9 +31,9 @@ def main() -> int:
     if given.here:
         fuzz(given.target[0], given.seconds)
         return 0
-    if "twins" in given.target and not core.on:
-        sys.stdout.write(f"twins are left out, there is no other to compare with: {core}\n")
-        given.target = [name for name in given.target if name != "twins"]
+    if not core.on and set(NATIVE) & set(given.target):
+        sys.stdout.write(f"{' and '.join(NATIVE)} are left out, there are no twins to compare: {core}\n")
+        given.target = [name for name in given.target if name not in NATIVE]
     results = {name: _apart(name, given.seconds) for name in given.target}
     for name, code in results.items():
         verdict = "nothing found" if code == 0 else f"FOUND SOMETHING: see {FOLDER / name}"

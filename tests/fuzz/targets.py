@@ -179,4 +179,5 @@ TARGETS = {
     "expressions": Target(_plain(expressions), _expression_seeds),
     "servers": Target(servers, _server_seeds),
     "twins": Target(twins.opened, twins.seeds),
+    "decoders": Target(_plain(twins.decoders), lambda: recorded() + _record_seeds()),
 }

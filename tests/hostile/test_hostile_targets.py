@@ -5,7 +5,7 @@ import random
 import pytest
 
 from pyromq.native import core
-from tests.fuzz.__main__ import NAMES
+from tests.fuzz.__main__ import NAMES, NATIVE
 from tests.fuzz.targets import TARGETS
 from tests.hostile.targets import mutated
 
@@ -19,7 +19,7 @@ def test_the_fuzzer_knows_all_targets() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_broken_seeds_end_in_errors_of_ours(name: str, pytestconfig: pytest.Config) -> None:
-    if name == "twins" and not core.on:
+    if name in NATIVE and not core.on:
         pytest.skip(f"there are no twins to compare: {core}")
     chance = random.Random(name)
     rounds = ROUNDS.get(name, ROUNDS_ELSEWHERE) * (25 if pytestconfig.getoption("--long") else 1)

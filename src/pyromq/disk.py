@@ -68,6 +68,11 @@ def map_file(fd: int, size: int, *, writable: bool = False) -> mmap.mmap:
     return mmap.mmap(fd, size, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
 
 
+def zeros(size: int) -> mmap.mmap:
+    """So much memory of no file, given by the system page by page as it is used."""
+    return mmap.mmap(-1, size)
+
+
 def populate(mapped: mmap.mmap, begin: int, end: int) -> None:
     """Have pages of a writable map in memory, ready to be written, before anybody writes; blocks must be there already.
 

@@ -104,9 +104,9 @@ class Fleet:
     async def start(self) -> None:
         """Start all; when this returns, each accepts messages. Raises FleetError and ConnectError; nothing is left."""
         config = self._config
+        self._posts = [_Post(member, self._restarts()) for member in self._members]
         if config.http_port != NO_HTTP:
             self.http_address = await self._http.start(config.http_host, config.http_port, config.server_tls())
-        self._posts = [_Post(member, self._restarts()) for member in self._members]
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep(post)) for post in self._posts]
         try:

@@ -13,6 +13,7 @@ mod memory;
 mod messages;
 mod pull;
 mod text;
+mod walk;
 
 /// What Python and this library agree on. Raised with every change of a signature: a library of another contract is
 /// not used.
@@ -34,6 +35,9 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(pull::gather, module)?)?;
     module.add_function(wrap_pyfunction!(pull::pull_head, module)?)?;
     module.add_function(wrap_pyfunction!(pull::scan_entries, module)?)?;
+    module.add_function(wrap_pyfunction!(walk::gather_plain, module)?)?;
+    module.add_function(wrap_pyfunction!(walk::are_plain, module)?)?;
+    module.add_function(wrap_pyfunction!(walk::pass_plain, module)?)?;
     Ok(())
 }
 

@@ -95,14 +95,7 @@ class Run(msgspec.Struct, gc=False):
 
     def schedule(self, delays: Mapping[int, int]) -> None:
         """Have the queue entries say when the messages are due."""
-        self.entries = b"".join(
-            [
-                ENTRY.pack(
-                    each.physical_offset, each.size, code_of(each.topic, each.properties, self.store_timestamp, delays)
-                )
-                for each in self.arrivals()
-            ]
-        )
+        self.entries = due_entries(self.entries, self.records, self.physical_offset, delays)
 
     def enter(self, index: Index | None) -> bool:
         """All as one; False when they do not simply follow what is there, and must be entered one by one.
@@ -129,6 +122,16 @@ def code_of(topic: str, properties: Mapping[str, str], store_timestamp: int, del
     if topic == SCHEDULE_TOPIC and (level := _level(properties.get(Property.DELAY))) > 0:
         return store_timestamp + delays.get(min(level, max(delays, default=0)), 1_000)
     return tags_code(properties.get(Property.TAGS))
+
+
+def due_entries(entries: bytes, records: memoryview, start: int, delays: Mapping[int, int]) -> bytes:
+    """Queue entries of delayed messages, which say when those are due. `records` is the log from `start` on."""
+    made: list[bytes] = []
+    for offset, size, _ in ENTRY.iter_unpack(entries):
+        record = peek_record(records, offset - start)
+        code = code_of(SCHEDULE_TOPIC, decode_properties(record.properties), record.store_timestamp, delays)
+        made.append(ENTRY.pack(offset, size, code))
+    return b"".join(made)
 
 
 def _level(text: str | None) -> int:

@@ -7,16 +7,19 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
+from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
-from pyromq.store.arrival import Arrival, Listener, Run, code_of
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
+from pyromq.store.arrival import Arrival, Listener, Run, code_of, due_entries
 from pyromq.store.errors import DiskFullError, StoreFormatError, ensure
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
 from pyromq.store.log.commitlog import CommitLog
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.plainrecord import MIN_SIZE
+from pyromq.store.log.span import Lane, Span
 from pyromq.store.log.walk import LogRecord, Walker
 from pyromq.store.queue.table import ConsumeQueues
 
@@ -190,6 +193,56 @@ class Dispatcher:
                 return self._halt(arrival, error)
         return self.enter(arrival)
 
+    def enter_span(self, span: Span) -> int | None:
+        """`recover` for plain records of the log, as one; returns how many of them their queues lacked.
+
+        None when one of them must be looked at by itself: they do not all follow what is there, somebody wants to hear
+        of them, or there is no space. Each may be entered again then.
+        """
+        lacking = self._lacking(span)
+        if lacking is None:
+            return None
+        count, queues, index = 0, self._queues, self._index
+        try:
+            for topic, queue_id, number, begin, end, plain in lacking:
+                entries = self._due(span, plain, end) if topic == SCHEDULE_TOPIC else plain
+                if not queues.get_or_create(topic, queue_id).extend(number, entries, begin, end):
+                    return None
+                count += len(entries) // ENTRY_SIZE
+            if index is not None:
+                index.add_rest(span.keys, span.last)
+        except (DiskFullError, OSError, StoreFormatError):
+            return None
+        self.position = span.end
+        self.last_timestamp = span.timestamp
+        if self.stuck:
+            self._resume()
+        return count
+
+    def _due(self, span: Span, entries: bytes, end: int) -> bytes:
+        """Entries of delayed messages in a span, the last of which ends at `end`."""
+        start = span.file.start
+        return due_entries(entries, span.file.view(0, end - start), start, self._delays)
+
+    def _lacking(self, span: Span) -> list[Lane] | None:
+        """Of a span what the queues do not have yet; None when it does not simply follow what they have."""
+        lacking: list[Lane] = []
+        reached: dict[tuple[str, int], tuple[int, int]] = {}
+        for lane in span.lanes:
+            topic, queue_id, number, begin, end, entries = lane
+            if any(topics is None or topic in topics for _, topics in self.listeners):
+                return None
+            if (reach := reached.get((topic, queue_id))) is None:
+                queue = self._queues.get(topic, queue_id)
+                reach = (queue.max_physical_offset, queue.max_offset) if queue is not None else (-1, 0)
+            if end <= reach[0]:
+                continue
+            if begin < reach[0] or number != reach[1]:
+                return None
+            reached[topic, queue_id] = end, number + len(entries) // ENTRY_SIZE
+            lacking.append(lane)
+        return lacking
+
     def check(self) -> None:
         """What must hold between two calls: the invariant above, as far as it shows without reading."""
         ensure(self.position <= self._log.max_offset, f"dispatched up to {self.position}, behind the end of the log")
@@ -241,13 +294,21 @@ class Dispatcher:
     def _enter_log(self, end: int) -> None:
         start = max(self.position, self._log.min_offset)
         walker = Walker(self._log.files, start, verify_crc=False, end=end, damage=self._damage, growing=self.growing)
-        for record in walker:
+        for record in self._left_over(walker):
             if not self.recover(record, self.skipped + walker.skipped):
                 self.position = record.offset
                 break
         else:
             self.position = max(self.position, walker.position)
         self.skipped += walker.skipped
+
+    def _left_over(self, walker: Walker) -> Iterator[LogRecord]:
+        """The records of a walk that are not entered together with others."""
+        for found in walker.spans():
+            if isinstance(found, LogRecord):
+                yield found
+            elif self.enter_span(found) is None:
+                yield from walker.one_by_one(found)
 
     def _halt(self, record: Arrival, error: Exception) -> bool:
         """There is no space to enter a record: have `advance` try again, and messages refused until then. False."""

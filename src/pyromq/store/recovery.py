@@ -282,12 +282,25 @@ class Recovery:
         return walker
 
     def _records(self, walker: Walker) -> Iterator[LogRecord]:
-        """All records of a walk; behind the last sound one also those that only the checkpoint's time vouches for."""
-        yield from walker
+        """All records of a walk that have to be looked at; behind the last sound one also those that only the
+        checkpoint's time vouches for."""
+        yield from self._left_over(walker)
         if self._by_time and walker.last_timestamp < self._checkpoint.physic_timestamp:
             walker.known_end = max(walker.known_end, end_of_data(self._log.files))
             self._known_end = walker.known_end
-            yield from walker
+            yield from self._left_over(walker)
+
+    def _left_over(self, walker: Walker) -> Iterator[LogRecord]:
+        """The records of a walk that are not entered together with others."""
+        for found in walker.spans():
+            if isinstance(found, LogRecord):
+                yield found
+            elif self._stalled is None:
+                entered = self._dispatcher.enter_span(found)
+                if entered is None:
+                    yield from walker.one_by_one(found)
+                else:
+                    self._entered += entered
 
     def _give_way(self, queue: ConsumeQueue | None, record: LogRecord) -> bool:
         """Whether a record may have an offset that is taken: its queue then ends before it.

@@ -214,3 +214,15 @@ def test_damage_in_the_middle_needs_no_repair(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     assert len(bodies(store)) == sum(each[:2] == ("orders", 0) for each in places if each is not places[20])
     store.close()
+
+
+def test_a_topic_that_became_no_name_of_a_folder(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    result = put(store, body=b"")
+    put(store)
+    store.close()
+    (tmp_path / FILE_NAME).unlink()
+    overwrite(log_file(tmp_path), result.physical_offset + 89, b"\0")
+    report = checked(tmp_path)
+    assert report.records == 2
+    assert "is missing" in report.findings[0].fault

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.protocol.records.record import peek_record
 from pyromq.store.config import BrokerRole, FlushDiskType
 from pyromq.store.errors import DiskFullError, StoreFormatError
@@ -302,18 +303,24 @@ def test_a_full_disk_while_offsets_of_lost_messages_are_reserved(
     for result in results[40:160]:
         flip(tmp_path, result.physical_offset + 4, 0xFF)
     lose(tmp_path, "consumequeue")
-    append = ConsumeQueue.append
+    append, extend = ConsumeQueue.append, ConsumeQueue.extend
 
     def append_below(queue: ConsumeQueue, queue_offset: int, *rest: int) -> bool:
         if queue_offset >= full_at:
             raise DiskFullError("no space left")
         return append(queue, queue_offset, *rest)
 
+    def extend_below(queue: ConsumeQueue, queue_offset: int, entries: bytes, *places: int) -> bool:
+        if queue_offset + len(entries) // ENTRY_SIZE > full_at:
+            raise DiskFullError("no space left")
+        return extend(queue, queue_offset, entries, *places)
+
     def no_space(*_: object) -> None:
         raise DiskFullError("no space left")
 
     monkeypatch.setattr("pyromq.store.queue.files.write_at", no_space)
     monkeypatch.setattr(ConsumeQueue, "append", append_below)
+    monkeypatch.setattr(ConsumeQueue, "extend", extend_below)
     again = open_store(tmp_path, clock, flush_disk_type=flush)
     for _ in range(2):
         assert again.flags.has(Flag.LOGIC_DISK_FULL)

@@ -14,7 +14,7 @@ from zlib import crc32
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.records.record import MAGIC_BLANK, RecordError, RecordSummary, check_record
 from pyromq.store.log.damage import Damage, Stretch
-from pyromq.store.log.plainrecord import MIN_SIZE, is_plain
+from pyromq.store.log.plainrecord import MIN_SIZE, is_plain, pass_plain
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +81,11 @@ class RecordStream:
                     skipped = min(self._filler, limit - at)
                     self._filler -= skipped
                     at += skipped
+                    continue
+                room = self._file_size - (self.position + at) % self._file_size
+                end = min(limit, at + room - _HEAD.size)
+                if at < (sound := pass_plain(view, at, end, self.position, MAX_RECORD)):
+                    at = sound
                     continue
                 size = self._record(view, at, limit)
                 if not size:

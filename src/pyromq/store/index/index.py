@@ -5,9 +5,12 @@ Only hashes are kept, so whoever asks must compare the key text of the records f
 """
 
 import logging
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -15,7 +18,7 @@ from pyromq import disk
 from pyromq.store.config import StoreConfig
 from pyromq.store.errors import DiskFullError
 from pyromq.store.index.file import IndexFile, Layout
-from pyromq.store.index.keyhash import HASHED, MAX_AT_ONCE, Key, KeyHasher
+from pyromq.store.index.keyhash import HASHED, MAX_AT_ONCE, Key, KeyHasher, Keys
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +173,20 @@ class Index:
         self.max_physical_offset = last
         return True
 
+    def add_rest(self, keys: Keys, last: int) -> None:
+        """Index the keys, in the order of the log, of records up to `last`, but for those that were indexed.
+
+        Raises DiskFullError, none are taken then.
+        """
+        done = self.max_physical_offset
+        if last <= done:
+            return
+        if isinstance(keys, bytes):
+            skipped = bisect_right(range(len(keys) // HASHED.size), done, key=partial(_place_of, keys))
+            self.add_hashed(keys[skipped * HASHED.size :], done + 1, last)
+        else:
+            self.add_keys(keys[bisect_right(keys, done, key=itemgetter(2)) :], done + 1, last)
+
     def drain(self) -> None:
         """Write what waits in the buffers into the files. Raises DiskFullError; the rest is still there then."""
         hashed, waiting = self._hashed, self._waiting
@@ -300,3 +317,8 @@ class Index:
             if candidate.synced and candidate is not self._files[-1]:
                 candidate.close()
                 self._mapped.remove(candidate)
+
+
+def _place_of(keys: bytes, number: int) -> int:
+    """The physical offset of one of many hashed keys."""
+    return int(HASHED.unpack_from(keys, number * HASHED.size)[1])

@@ -13,6 +13,7 @@ from struct import Struct
 from typing import Final
 from zlib import crc32
 
+from pyromq import native
 from pyromq.protocol.records.record import MAGIC_V1
 from pyromq.protocol.records.sysflag import HOSTS_MASK
 
@@ -27,6 +28,7 @@ MIN_SIZE: Final = BODY + 1 + PROPERTIES_LENGTH.size
 MAX_TOPIC: Final = 127
 
 _unpack_facts = FACTS.unpack_from
+_unpack_size = Struct(">i").unpack_from
 
 
 def is_plain(
@@ -50,6 +52,7 @@ def is_plain(
     return not verify_crc or crc32(view[at + BODY : topic_at]) & 0x7FFFFFFF == checksum
 
 
+@native.twin
 def are_plain(
     view: memoryview, places: Sequence[int], sizes: Sequence[int], queue_offset: int, verify_crc: bool
 ) -> bool:
@@ -80,3 +83,17 @@ def are_plain(
         at = end
         queue_offset += 1
     return True
+
+
+@native.twin
+def pass_plain(view: memoryview, at: int, limit: int, place: int, largest: int) -> int:
+    """The position behind the sound plain records that begin at `at` of a view whose first byte is for `place`.
+
+    None of them is larger than `largest` or ends behind `limit`.
+    """
+    while at + MIN_SIZE <= limit:
+        size: int = _unpack_size(view, at)[0]
+        if not MIN_SIZE <= size <= largest or at + size > limit or not is_plain(view, at, size, place + at):
+            break
+        at += size
+    return at

@@ -4,8 +4,9 @@ Tight on purpose: an abnormal start reads everything that may not have reached t
 are nearly all, are taken apart here; the rest goes through `protocol.record`, which owns the layout.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
+from typing import TypeVar
 from zlib import crc32
 
 import msgspec
@@ -18,6 +19,9 @@ from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.mappedfiles import MappedFiles
 from pyromq.store.log.plainrecord import BODY, FACTS, MAX_TOPIC, MIN_SIZE, PREPARED
 from pyromq.store.log.resync import next_record, whereabouts
+from pyromq.store.log.span import Span, span_at
+
+T = TypeVar("T")
 
 _MAX_TOPICS = 1 << 14
 _ORIGIN = Struct(">q")
@@ -96,12 +100,23 @@ class Walker:
         """Store time of the last record seen."""
 
     def __iter__(self) -> Iterator[LogRecord]:
+        return self._walk(self._quickly)
+
+    def spans(self) -> Iterator[Span | LogRecord]:
+        """The same records, but those that are plain and follow each other come together."""
+        return self._walk(self._together)
+
+    def one_by_one(self, span: Span) -> Iterator[LogRecord]:
+        """The records of a span that this walk has found."""
+        return iter(Walker(self._files, span.begin, verify_crc=False, end=span.end))
+
+    def _walk(self, quickly: Callable[[MappedFile, memoryview, int], Iterator[T]]) -> Iterator[T | LogRecord]:
         while True:
             file = self._files.find(self.position)
             if file is None or (self._end is not None and self.position >= self._end):
                 return
             limit = file.position if self._end is None else min(file.position, self._end - file.start)
-            yield from self._walk_file(file, limit)
+            yield from self._walk_file(file, limit, quickly)
             if self.position == file.end:
                 continue
             if self._damage is None or self.position >= file.start + limit:
@@ -114,13 +129,15 @@ class Walker:
                 self.last_timestamp = damaged.store_timestamp
                 yield damaged
 
-    def _walk_file(self, file: MappedFile, limit: int) -> Iterator[LogRecord]:
+    def _walk_file(
+        self, file: MappedFile, limit: int, quickly: Callable[[MappedFile, memoryview, int], Iterator[T]]
+    ) -> Iterator[T | LogRecord]:
         view = file.view(0, limit)
         owned = 0
         while self.position < file.start + limit:
             if self.position - file.start >= owned:
                 owned = file.owned(self.position - file.start, limit)
-            yield from self._quickly(file, view, owned)
+            yield from quickly(file, view, owned)
             at = self.position - file.start
             if at >= limit:
                 return
@@ -169,6 +186,13 @@ class Walker:
             self.last_timestamp = timestamp
             yield LogRecord(file, physical, size, topic, queue_id, queue_offset, sys_flag, timestamp, text_at)
             at = end
+
+    def _together(self, file: MappedFile, _view: memoryview, limit: int) -> Iterator[Span]:
+        """What `_quickly` gives, as spans."""
+        while (span := span_at(file, self.position - file.start, limit, self._verify_crc)) is not None:
+            self.position = span.end
+            self.last_timestamp = span.timestamp
+            yield span
 
     def _slowly(self, file: MappedFile, view: memoryview, at: int, limit: int) -> LogRecord | None:
         """What is at a place where no plain record is: another kind of record, the end of the file, or nothing."""

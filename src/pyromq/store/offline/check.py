@@ -15,6 +15,7 @@ from pyromq.store.lock import is_open
 from pyromq.store.log.damage import Damage, Stretch
 from pyromq.store.log.mappedfiles import MappedFiles
 from pyromq.store.log.resync import is_sound
+from pyromq.store.log.span import Span
 from pyromq.store.log.walk import Walker
 from pyromq.store.offline.index import check_index
 from pyromq.store.offline.layout import found_config
@@ -133,13 +134,20 @@ def _check_log(
     total = (known or size) - begin
     keys = 0
     sound_end = begin
-    for record in walker:
-        report.records += 1
-        keys += queues.see(record)
-        if not record.damaged:
-            sound_end = record.offset + record.size
-        if not report.records & _EVERY - 1:
-            progress("log", record.offset - begin, total)
+    for each in walker.spans():
+        if isinstance(each, Span) and (count := queues.see_span(each)) is not None:
+            report.records += each.count
+            keys += count
+            sound_end = each.end
+            progress("log", sound_end - begin, total)
+            continue
+        for record in walker.one_by_one(each) if isinstance(each, Span) else (each,):
+            report.records += 1
+            keys += queues.see(record)
+            if not record.damaged:
+                sound_end = record.offset + record.size
+            if not report.records & _EVERY - 1:
+                progress("log", record.offset - begin, total)
     progress("log", total, total)
     report.log_begin, report.log_end = begin, walker.position
     for stretch in damage.stretches:

@@ -12,8 +12,10 @@ from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.config import StoreConfig
+from pyromq.store.index.keyhash import HASHED
 from pyromq.store.log.damage import Damage
 from pyromq.store.log.mappedfiles import MappedFiles, file_name
+from pyromq.store.log.span import Span
 from pyromq.store.log.walk import LogRecord, Walker
 from pyromq.store.queue.offsettime import FILLER_SIZE
 from pyromq.store.save.manifest import Manifest
@@ -60,6 +62,19 @@ class QueueCheck:
             return 0
         words = [key for key in properties.get(Property.KEYS, "").split(" ") if key]
         return len(words) + bool(properties.get(Property.UNIQ_KEY))
+
+    def see_span(self, span: Span) -> int | None:
+        """`see` for records that have just the entries they should; None, and nothing is noted, when some do not."""
+        matched: list[tuple[Queue, int]] = []
+        for topic, queue_id, number, _, _, entries in span.lanes:
+            if self._has_queue(topic, queue_id):
+                found = self._entries(topic, queue_id, number, len(entries))
+                if found != entries and not (topic == SCHEDULE_TOPIC and _places(found) == _places(entries)):
+                    return None
+                matched.append(((topic, queue_id), len(entries) // ENTRY_SIZE))
+        for queue, count in matched:
+            self._matched[queue] = self._matched.get(queue, 0) + count
+        return len(span.keys) // HASHED.size if isinstance(span.keys, bytes) else len(span.keys)
 
     def check_entries(self, damage: Damage, progress: "Progress") -> None:
         """Look for entries that lead to no record, though no damage to the log is known there."""
@@ -148,11 +163,22 @@ class QueueCheck:
         return record is not None and (record.topic, record.queue_id, record.queue_offset, record.size) == place
 
     def _entry(self, topic: str, queue_id: int, queue_offset: int) -> tuple[int, int, int] | None:
-        position = queue_offset * ENTRY_SIZE
-        path = self._root / topic / str(queue_id) / file_name(position - position % self._size)
-        fd = self._descriptor(path)
-        data = disk.read_at(fd, ENTRY_SIZE, position % self._size) if fd >= 0 <= position else b""
+        data = self._entries(topic, queue_id, queue_offset, ENTRY_SIZE)
         return ENTRY.unpack(data) if len(data) == ENTRY_SIZE else None
+
+    def _entries(self, topic: str, queue_id: int, queue_offset: int, length: int) -> bytes:
+        """Bytes of a queue from an offset on, as far as they are there."""
+        position, pieces = queue_offset * ENTRY_SIZE, b""
+        while length > 0:
+            path = self._root / topic / str(queue_id) / file_name(position - position % self._size)
+            fd = self._descriptor(path)
+            wanted = min(length, self._size - position % self._size)
+            data = disk.read_at(fd, wanted, position % self._size) if fd >= 0 <= position else b""
+            pieces += data
+            if len(data) < wanted:
+                break
+            position, length = position + wanted, length - wanted
+        return pieces
 
     def _descriptor(self, path: Path) -> int:
         """For reading, and not through a mapping, since the end of a queue is a hole; -1 for no such file."""
@@ -163,7 +189,7 @@ class QueueCheck:
             _close(self._open.popitem(last=False)[1])
         try:
             fd = disk.open_file(path)
-        except OSError:
+        except (OSError, ValueError):  # a damaged topic may be no name of a folder
             fd = -1
         self._open[path] = fd
         return fd
@@ -177,3 +203,9 @@ class QueueCheck:
 def _close(fd: int) -> None:
     if fd >= 0:
         disk.close(fd)
+
+
+def _places(entries: bytes) -> list[tuple[int, int]]:
+    """Where whole entries lead to."""
+    whole = len(entries) - len(entries) % ENTRY_SIZE
+    return [(offset, size) for offset, size, _ in ENTRY.iter_unpack(entries[:whole])]

@@ -12,6 +12,7 @@ mod index;
 mod memory;
 mod messages;
 mod pull;
+mod queue;
 mod text;
 mod walk;
 
@@ -38,6 +39,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk::gather_plain, module)?)?;
     module.add_function(wrap_pyfunction!(walk::are_plain, module)?)?;
     module.add_function(wrap_pyfunction!(walk::pass_plain, module)?)?;
+    module.add_function(wrap_pyfunction!(queue::sound_entries, module)?)?;
     Ok(())
 }
 

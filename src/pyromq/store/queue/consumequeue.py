@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable
 from pathlib import Path
 
+from pyromq import native
 from pyromq.disk import Bytes
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.store.errors import StoreFormatError, ensure
@@ -29,6 +30,22 @@ _AHEAD = 256  # entries read at a time for consumers, who want the next ones soo
 _CHUNK = 1024  # entries read at a time when searching
 _MAX_OFFSET = (1 << 63) // ENTRY_SIZE
 _MAX_FILLERS = 1 << 16  # written at a time
+
+
+@native.twin
+def sound_entries(data: Bytes, last: int) -> tuple[int, int, int]:
+    """How many entries at the beginning of `data` are sound: fillers, or records whose places grow from `last` on.
+
+    Also place and size of the last record among them; `last` and 0 if there is none.
+    """
+    count = length = 0
+    for place, size in _PLACE.iter_unpack(data):
+        if size != FILLER_SIZE or place:
+            if size <= 0 or place <= last:
+                break
+            last, length = place, size
+        count += 1
+    return count, last, length
 
 
 class ConsumeQueue:
@@ -173,16 +190,13 @@ class ConsumeQueue:
         index = first = max(files.first, files.end - 3 * files.size) // ENTRY_SIZE
         last, end = -1, None
         while data := files.read(index * ENTRY_SIZE, (index + _CHUNK) * ENTRY_SIZE):
-            before = index
-            for offset, size in _PLACE.iter_unpack(data):
-                if size != FILLER_SIZE or offset:
-                    if size <= 0 or offset <= last:
-                        break
-                    if index == first:
-                        self._first_physical = offset
-                    last, end = offset, offset + size
-                index += 1
-            if index - before < len(data) // ENTRY_SIZE:
+            count, last, size = sound_entries(data, last)
+            if index == first and count and _PLACE.unpack_from(data) != (0, FILLER_SIZE):
+                self._first_physical = _PLACE.unpack_from(data)[0]
+            if size:
+                end = last + size
+            index += count
+            if count < len(data) // ENTRY_SIZE:
                 break
         if first > self.first_offset:
             self._first_physical = -1

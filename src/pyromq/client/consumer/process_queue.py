@@ -81,16 +81,19 @@ class ProcessQueue:
 
     def put(self, messages: Iterable[ReceivedMessage]) -> int:
         """Take pulled messages in; returns how many were not there yet."""
-        added = 0
+        added = size = 0
         last: ReceivedMessage | None = None
+        waiting, order, newest = self._waiting, self._order, self.max_offset
         for last in messages:
             offset = last.queue_offset
-            if offset not in self._waiting:
+            if offset not in waiting:
                 added += 1
-                self.size += len(last.body)
-                self.max_offset = offset
-                heapq.heappush(self._order, offset)
-            self._waiting[offset] = last
+                size += len(last.body)
+                newest = offset
+                heapq.heappush(order, offset)
+            waiting[offset] = last
+        self.max_offset = newest
+        self.size += size
         if last is not None:
             self._note_backlog(last)
         return added

@@ -26,8 +26,8 @@ class _Sum:
         self._span = span
         self._slices: deque[_Slice] = deque()
 
-    def add(self, count: int, value: float = 0.0) -> None:
-        start = self._clock.monotonic() // SLICE * SLICE
+    def add(self, now: float, count: int, value: float = 0.0) -> None:
+        start = now // SLICE * SLICE
         if not self._slices or self._slices[-1].start != start:
             self._forget()
             self._slices.append(_Slice(start))
@@ -74,18 +74,18 @@ class ConsumerStats:
         self._topics: dict[str, _TopicStats] = {}
 
     def pulled(self, topic: str, seconds: float, messages: int) -> None:
-        stats = self._of(topic)
-        stats.pulls.add(1, seconds * 1000)
-        stats.pulled.add(messages)
+        stats, now = self._of(topic), self._clock.monotonic()
+        stats.pulls.add(now, 1, seconds * 1000)
+        stats.pulled.add(now, messages)
 
     def consumed(self, topic: str, seconds: float, succeeded: int, failed: int) -> None:
-        stats = self._of(topic)
-        stats.calls.add(1, seconds * 1000)
+        stats, now = self._of(topic), self._clock.monotonic()
+        stats.calls.add(now, 1, seconds * 1000)
         if succeeded:
-            stats.consumed.add(succeeded)
+            stats.consumed.add(now, succeeded)
         if failed:
-            stats.failed.add(failed)
-            stats.failed_hour.add(failed)
+            stats.failed.add(now, failed)
+            stats.failed_hour.add(now, failed)
 
     def status(self, topic: str) -> ConsumeStatus:
         """The last minute; failed messages of the last hour."""

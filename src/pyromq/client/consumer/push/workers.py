@@ -69,7 +69,12 @@ class Workers:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
-        self._jobs: queue.SimpleQueue[Work | None] = queue.SimpleQueue()
+        self._ready: deque[Work] = deque()
+        """Begun, and for the next thread that has time."""
+        self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        """What threads without work wait for: True to look for some, False to end."""
+        self._looking = False
+        """Whether a thread was woken that has not looked yet."""
         self._finished: deque[tuple[Work, Verdict]] = deque()
         self._signalled = False
         self._threads = 0
@@ -154,7 +159,9 @@ class Workers:
             else:
                 if self._threads < self._running:
                     self._add_thread()
-                self._jobs.put(job)
+                self._ready.append(job)
+        if self._ready and not self._looking:
+            self._wake()
 
     def _end(self, job: Work, verdict: Verdict | None) -> None:
         self._running -= 1
@@ -185,25 +192,55 @@ class Workers:
 
     def _retire_thread(self) -> None:
         self._threads -= 1
-        self._jobs.put(None)
+        self._wakes.put(False)
+
+    def _wake(self) -> None:
+        self._looking = True
+        self._wakes.put(True)
 
     def _work(self) -> None:
-        """The life of a thread."""
-        while (job := self._jobs.get()) is not None:
-            started = self._clock.monotonic()
-            error: BaseException | None = None
+        """The life of a thread.
+
+        Waking a thread for each job would cost more than a quick listener. So one is woken, and it wakes the next just
+        before its own call if there is more to do: all are there when calls take long, and one does it all when not.
+        """
+        while self._wakes.get():
+            looks = True
+            while (job := self._next(looks)) is not None:
+                looks = False
+                if not self._call(job):
+                    return
+
+    def _next(self, looks: bool) -> Work | None:
+        """A job for this thread, which `looks` if it was woken to and not only stays to take what is left."""
+        try:
+            job = self._ready.popleft()
+        except IndexError:
+            job = None
+        if looks:
+            self._looking = False
+        # Also when there was none: one that came just before the last line went without a thread.
+        if self._ready and not self._looking:
+            self._wake()
+        return job
+
+    def _call(self, job: Work) -> bool:
+        """On a thread; False when the event loop has ended, and nobody waits for results."""
+        started = self._clock.monotonic()
+        error: BaseException | None = None
+        try:
+            outcome = read_outcome(self.listener.call(job.messages, job.context))
+        except BaseException as raised:  # noqa: BLE001 - SystemExit in a listener must not end the thread unseen
+            outcome, error = ConsumeOutcome.LATER, raised
+        self._finished.append((job, Verdict(outcome, error, self._clock.monotonic() - started)))
+        # One wake-up of the loop serves all results that came before it.
+        if not self._signalled:
+            self._signalled = True
             try:
-                outcome = read_outcome(self.listener.call(job.messages, job.context))
-            except BaseException as raised:  # noqa: BLE001 - SystemExit in a listener must not end the thread unseen
-                outcome, error = ConsumeOutcome.LATER, raised
-            self._finished.append((job, Verdict(outcome, error, self._clock.monotonic() - started)))
-            # One wake-up of the loop serves all results that came before it.
-            if not self._signalled:
-                self._signalled = True
-                try:
-                    self._loop.call_soon_threadsafe(self._collect)
-                except RuntimeError:
-                    return  # the event loop has ended: nobody waits for results
+                self._loop.call_soon_threadsafe(self._collect)
+            except RuntimeError:
+                return False
+        return True
 
     def _collect(self) -> None:
         self._signalled = False

@@ -9,6 +9,9 @@ def panic(reason: str) -> None: ...
 def take_plain(
     data: bytes, offset: int, delta: int, make: type[object], host: object, messages: list[object], /
 ) -> int: ...
+def send_fields(
+    head: str, queue_id: int, sys_flag: int, born: int, flag: int, properties: object, retries: int, tail: str, /
+) -> str | None: ...
 def place_batch(
     raw: object,
     at: int,

@@ -26,6 +26,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Panic", module.py().get_type::<pyo3::panic::PanicException>())?;
     module.add_function(wrap_pyfunction!(panic, module)?)?;
     module.add_function(wrap_pyfunction!(messages::take_plain, module)?)?;
+    module.add_function(wrap_pyfunction!(messages::send_fields, module)?)?;
     module.add_function(wrap_pyfunction!(batch::place_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batch::message_ids, module)?)?;
     module.add_function(wrap_pyfunction!(index::link_keys, module)?)?;

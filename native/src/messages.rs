@@ -1,9 +1,11 @@
 //! A client's messages: out of the records of a pull, and into the text of a send. Twins: `protocol/records/salvage.py`
-//! and `protocol/properties.py`.
+//! and `protocol/headers/send.py`.
+
+use std::fmt::Write;
 
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyType};
+use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyType};
 
 const MIN_SIZE: usize = 91;
 const BODY_AT: usize = 88;
@@ -12,6 +14,7 @@ const MAGIC_V2: u32 = 0xDAA3_20AB;
 const MAX_SHORT_TOPIC: usize = 127;
 /// Low bits of the system flag that need a closer look: compressed, IPv6 hosts, batches within.
 const ODD: i32 = 0xF1;
+const MAX_PROPERTIES: usize = 32767;
 const FAULT: &[u8] = b"PYROMQ_FAULT";
 
 /// Reads the messages of plain records from `offset` on and appends them to `messages`; where it stopped: at the end or
@@ -251,4 +254,81 @@ impl<'py> Kept<'py> {
         self.object = Some(object.clone());
         object
     }
+}
+
+/// The fields of a send as JSON text: what is the same for all of a topic and broker, and between it what is not. None
+/// for numbers and properties that Python has to look at.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn send_fields<'py>(
+    head: &str,
+    queue_id: &Bound<'py, PyAny>,
+    sys_flag: &Bound<'py, PyAny>,
+    born: &Bound<'py, PyAny>,
+    flag: &Bound<'py, PyAny>,
+    properties: &Bound<'py, PyAny>,
+    retries: &Bound<'py, PyAny>,
+    tail: &str,
+) -> Option<String> {
+    let mut text = String::with_capacity(head.len() + tail.len() + 320);
+    text.push_str(head);
+    for (name, number) in
+        [("\"e\":\"", queue_id), ("\",\"f\":\"", sys_flag), ("\",\"g\":\"", born), ("\",\"h\":\"", flag)]
+    {
+        text.push_str(name);
+        write!(text, "{}", plain_number(number)?).ok()?;
+    }
+    text.push_str("\",\"i\":\"");
+    quote_properties(&mut text, properties.cast_exact::<PyDict>().ok()?)?;
+    write!(text, "\",\"j\":\"{}\",", plain_number(retries)?).ok()?;
+    text.push_str(tail);
+    Some(text)
+}
+
+/// No bool and no subclass, which Python writes in its own way.
+fn plain_number(number: &Bound<'_, PyAny>) -> Option<i64> {
+    number.cast_exact::<PyInt>().ok()?.extract().ok()
+}
+
+fn quote_properties(text: &mut String, properties: &Bound<'_, PyDict>) -> Option<()> {
+    let mut size = 0;
+    for (name, value) in properties.iter() {
+        let (name, value) = (name.cast_into_exact::<PyString>().ok()?, value.cast_into_exact::<PyString>().ok()?);
+        let (name, value) = (name.to_str().ok()?, value.to_str().ok()?);
+        if name.is_empty() || value.is_empty() {
+            return None;
+        }
+        size += name.len() + value.len() + 2;
+        if size > MAX_PROPERTIES {
+            return None;
+        }
+        quote(text, name)?;
+        text.push_str("\\u0001");
+        quote(text, value)?;
+        text.push_str("\\u0002");
+    }
+    Some(())
+}
+
+/// JSON text in the form of Python's writer, pure ASCII. None for separators of properties.
+fn quote(text: &mut String, raw: &str) -> Option<()> {
+    for letter in raw.chars() {
+        match letter {
+            '\x01' | '\x02' => return None,
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            ' '..='~' => text.push(letter),
+            '\n' => text.push_str("\\n"),
+            '\r' => text.push_str("\\r"),
+            '\t' => text.push_str("\\t"),
+            '\x0c' => text.push_str("\\f"),
+            '\x08' => text.push_str("\\b"),
+            _ => {
+                for unit in letter.encode_utf16(&mut [0; 2]) {
+                    write!(text, "\\u{unit:04x}").ok()?;
+                }
+            }
+        }
+    }
+    Some(())
 }

@@ -37,11 +37,8 @@ class Clock(Protocol):
 class SystemClock:
     """The machine's clocks and the running event loop's timers."""
 
-    def millis(self) -> int:
-        return wall_clock()
-
-    def monotonic(self) -> float:
-        return time.monotonic()
+    millis = staticmethod(wall_clock)
+    monotonic = staticmethod(time.monotonic)
 
     def call_later(self, delay: float, callback: Callable[[], object]) -> Timer:
         return asyncio.get_running_loop().call_later(max(0.0, delay), callback)

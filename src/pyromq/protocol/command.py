@@ -35,14 +35,15 @@ Body = bytes | bytearray | memoryview
 class Command(msgspec.Struct, eq=False, gc=False):
     """One request or response.
 
-    `fields` are the extra fields of the header in the form they came in: JSON text, a typed header or a dictionary.
-    They become a dictionary when somebody asks for `ext`; neither `header()` nor `encode()` needs that.
+    `fields` are the extra fields of the header in the form they came in: JSON text, a typed header or a dictionary; a
+    `str` is JSON text that we wrote ourselves, an object of texts. They become a dictionary when somebody asks for
+    `ext`; neither `header()` nor `encode()` needs that.
     """
 
     code: int
     flag: int = 0
     opaque: int = 0
-    fields: dict[str, str] | Header | msgspec.Raw | None = None
+    fields: dict[str, str] | Header | msgspec.Raw | str | None = None
     body: Body = b""
     remark: str | None = None
     language: Language | None = Language.PYTHON
@@ -141,7 +142,7 @@ _TEXT_FIELDS = msgspec.json.Decoder(dict[str, str])
 _ANY_FIELDS = msgspec.json.Decoder(dict[str, object] | None)
 
 
-def _as_ext(fields: msgspec.Raw | Header | None) -> dict[str, str]:
+def _as_ext(fields: msgspec.Raw | Header | str | None) -> dict[str, str]:
     if fields is None:
         return {}
     if isinstance(fields, Header):
@@ -196,7 +197,10 @@ def _json_header(command: Command) -> bytes:
     if fields is None:
         ext = ""
     else:
-        text = fields.to_json() if isinstance(fields, Header) else _to_json(command.ext).decode()
+        if type(fields) is str:
+            text = fields
+        else:
+            text = fields.to_json() if isinstance(fields, Header) else _to_json(command.ext).decode()
         ext = f',"extFields":{text}' if text != "{}" else ""
     language = command.language
     if language is _PYTHON:

@@ -16,7 +16,7 @@ from pyromq.protocol.records.host import Host
 __all__ = ["Host", "Message", "MessageQueue", "ReceivedMessage"]
 
 
-class MessageQueue(msgspec.Struct, frozen=True, order=True, rename="camel"):
+class MessageQueue(msgspec.Struct, frozen=True, order=True, cache_hash=True, rename="camel"):
     """One queue of a topic on one broker. Sorts by topic, broker, number, as all clients of a group must agree to."""
 
     topic: str

@@ -5,6 +5,7 @@ The checks raise ValidationError, whose code is what a server answers. Everythin
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 from pyromq.protocol.codes import ResponseCode
@@ -214,11 +215,18 @@ def check_message(message: Message | None, *, max_size: int = MAX_BODY) -> None:
     """What a client checks before it sends, in RocketMQ's order. Raises ValidationError."""
     if message is None:
         raise ValidationError("the message is None")
-    check_topic(message.topic)
-    check_sendable(message.topic)
+    _check_text("topic", message.topic)
+    _check_target(message.topic)
     check_body(message.body, max_size=max_size)
     if "/" in message.properties.get(Property.INNER_MULTI_DISPATCH, ""):
         raise ValidationError(f"property {Property.INNER_MULTI_DISPATCH} must not contain '/'")
+
+
+@lru_cache(maxsize=1024)
+def _check_target(topic: str) -> None:
+    """Applications send to few topics, and to each of them often. What is raised is not kept."""
+    check_topic(topic)
+    check_sendable(topic)
 
 
 def _check_text(kind: str, name: object) -> None:

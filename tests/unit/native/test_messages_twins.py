@@ -5,14 +5,17 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pyromq.protocol.codes import RequestCode
+from pyromq.protocol.command import Command, encode
+from pyromq.protocol.headers.send import SendMessageV2Header, send_fields, send_head, send_tail
 from pyromq.protocol.message import Host, ReceivedMessage
-from pyromq.protocol.properties import Property
+from pyromq.protocol.properties import Property, encode_properties
 from pyromq.protocol.records import salvage
 from pyromq.protocol.records.host import unpack_host
 from pyromq.protocol.records.record import encode_record
 from pyromq.protocol.records.salvage import take_plain
 from tests.unit.native import samples
-from tests.unit.native.twins import as_values, needs_core, outcome, twins
+from tests.unit.native.twins import agree, as_values, needs_core, outcome, twins
 
 HOST = Host("10.0.0.1", 10911)
 
@@ -70,3 +73,58 @@ def test_salvage_is_the_same(data: bytes, low: int, high: int | None, delta: int
     finally:
         salvage.take_plain = take_plain
     assert as_values(whole) == as_values(expected)
+
+
+NUMBERS = st.one_of(st.just(0), samples.INTS, samples.LONGS, st.sampled_from([2**63, -(2**70), True]))
+HEAD = send_head("g", "t", "TBW102", 4)
+TAIL = send_tail(False, False, "broker-a")
+ANY_PROPERTIES = st.one_of(
+    samples.PROPERTIES,
+    st.dictionaries(st.one_of(samples.TEXTS, st.text(max_size=3)), st.one_of(samples.TEXTS, st.text(max_size=3))),
+    st.sampled_from(
+        [{"a": "\ud800"}, {"": "a"}, {"a": ""}, {"a": "x" * 32764}, {"a": "x" * 32765}, {"ä": "\x7f\x00\x1f"}]
+    ),
+)
+
+
+@needs_core
+@given(NUMBERS, NUMBERS, NUMBERS, NUMBERS, ANY_PROPERTIES, NUMBERS)
+def test_fields_of_a_send_are_the_same(
+    queue_id: int, sys_flag: int, born: int, flag: int, properties: dict[str, str], retries: int
+) -> None:
+    agree(send_fields, HEAD, queue_id, sys_flag, born, flag, properties, retries, TAIL, partial=True)
+
+
+@needs_core
+def test_what_a_producer_sends_is_left_to_the_core() -> None:
+    properties = {"TAGS": 'a "tag"', "KEYS": "größe 😀", "WAIT": "true", "UNIQ_KEY": "0A" * 16}
+    arguments = HEAD, 3, 8, 1_700_000_000_000, -1, properties, 0, TAIL
+    assert twins(send_fields).native(*arguments) == twins(send_fields).python(*arguments)
+
+
+@given(samples.GROUPS, samples.TOPICS, samples.INTS, samples.PROPERTIES, st.booleans(), st.booleans())
+def test_text_of_a_send_is_that_of_its_header(
+    group: str, topic: str, number: int, properties: dict[str, str], unit: bool, batch: bool
+) -> None:
+    header = SendMessageV2Header(
+        producer_group=group,
+        topic=topic,
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id=number,
+        sys_flag=0,
+        born_timestamp=number,
+        flag=number,
+        properties=encode_properties(properties).decode(),
+        reconsume_times=0,
+        unit_mode=unit,
+        batch=batch,
+        bname="broker-a",
+    )
+    tail = send_tail(unit, batch, "broker-a")
+    text = send_fields(send_head(group, topic, "TBW102", 4), number, 0, number, number, properties, 0, tail)
+    assert text == header.to_json()
+    written, plain = (Command(RequestCode.SEND_MESSAGE_V2, fields=fields, body=b"x") for fields in (text, header))
+    assert encode(written) == encode(plain)
+    assert written.ext == plain.ext
+    assert written.header(SendMessageV2Header) == header

@@ -32,7 +32,7 @@ from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.headers.base import Header, Int, Long
-from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header, send_fields, send_head, send_tail
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import encode_properties
 from pyromq.remoting.errors import ConnectError, ConnectionLost, RemotingError, SendError
@@ -122,13 +122,37 @@ class Attempts:
         return address
 
     def _command(self, envelope: Envelope, queue: MessageQueue, broker: str) -> Command:
-        config = self.config
+        short = self.config.smart_send or envelope.is_batch
         try:
-            properties = encode_properties(envelope.properties).decode()
+            fields = self._fields(envelope, queue, broker) if short and envelope.max_reconsume_times is None else None
+            header = fields or self._header(envelope, queue, broker, short=short)
         except MessageError as error:
             raise UnsendableError(f"this message cannot be sent: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from error
-        short = config.smart_send or envelope.is_batch
-        header = (SendMessageV2Header if short else SendMessageHeader)(
+        if envelope.is_reply:
+            code = RequestCode.SEND_REPLY_MESSAGE_V2 if short else RequestCode.SEND_REPLY_MESSAGE
+        elif envelope.is_batch:
+            code = RequestCode.SEND_BATCH_MESSAGE
+        else:
+            code = RequestCode.SEND_MESSAGE_V2 if short else RequestCode.SEND_MESSAGE
+        return Command(code, fields=header, body=envelope.body)
+
+    def _fields(self, envelope: Envelope, queue: MessageQueue, broker: str) -> str | None:
+        """The header as text, without the object in between; None when that is of no use."""
+        config = self.config
+        return send_fields(
+            send_head(self.group, envelope.topic, config.create_topic_key, config.default_topic_queues),
+            queue.queue_id,
+            envelope.sys_flag,
+            self._clock.millis(),
+            envelope.flag,
+            envelope.properties,
+            envelope.reconsume_times,
+            send_tail(config.unit_mode, envelope.is_batch, broker),
+        )
+
+    def _header(self, envelope: Envelope, queue: MessageQueue, broker: str, *, short: bool) -> SendMessageHeader:
+        config = self.config
+        return (SendMessageV2Header if short else SendMessageHeader)(
             producer_group=self.group,
             topic=envelope.topic,
             default_topic=config.create_topic_key,
@@ -137,20 +161,13 @@ class Attempts:
             sys_flag=envelope.sys_flag,
             born_timestamp=self._clock.millis(),
             flag=envelope.flag,
-            properties=properties,
+            properties=encode_properties(envelope.properties).decode(),
             reconsume_times=envelope.reconsume_times,
             unit_mode=config.unit_mode,
             max_reconsume_times=envelope.max_reconsume_times,
             batch=envelope.is_batch,
             bname=broker,
         )
-        if envelope.is_reply:
-            code = RequestCode.SEND_REPLY_MESSAGE_V2 if short else RequestCode.SEND_REPLY_MESSAGE
-        elif envelope.is_batch:
-            code = RequestCode.SEND_BATCH_MESSAGE
-        else:
-            code = RequestCode.SEND_MESSAGE_V2 if short else RequestCode.SEND_MESSAGE
-        return Command.request(code, header, body=envelope.body)
 
     def _before(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, address: str) -> SendContext:
         context = SendContext(

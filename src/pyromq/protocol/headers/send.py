@@ -1,13 +1,16 @@
 """Headers of sending: messages, batches, replies, send-back, transactions, recall."""
 
+from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quote
 from typing import Final
 
 from msgspec import field
 
+from pyromq import native
 from pyromq.protocol.bounds import Name, PropertyText, Text
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
+from pyromq.protocol.properties import encode_properties
 
 STORED: Final = frozenset(
     {
@@ -70,6 +73,41 @@ class SendMessageV2Header(SendMessageHeader, kw_only=True):
             f'"g":"{self.born_timestamp}","h":"{self.flag}","i":{quote(properties)},"j":"{retries}",'
             f'"k":"{"true" if unit else "false"}","m":"{"true" if batch else "false"}","n":{quote(broker)}}}'
         )
+
+
+@lru_cache(maxsize=4096)
+def send_head(producer_group: str, topic: str, default_topic: str, default_topic_queue_nums: int) -> str:
+    """How the fields of `SendMessageV2Header` begin, as JSON text: the same for every message of a topic."""
+    return (
+        f'{{"a":{quote(producer_group)},"b":{quote(topic)},"c":{quote(default_topic)},"d":"{default_topic_queue_nums}",'
+    )
+
+
+@lru_cache(maxsize=4096)
+def send_tail(unit_mode: bool, batch: bool, broker: str) -> str:
+    """How they end: the same for every message to a broker."""
+    return f'"k":"{"true" if unit_mode else "false"}","m":"{"true" if batch else "false"}","n":{quote(broker)}}}'
+
+
+@native.twin
+def send_fields(
+    head: str,
+    queue_id: int,
+    sys_flag: int,
+    born_timestamp: int,
+    flag: int,
+    properties: dict[str, str],
+    reconsume_times: int,
+    tail: str,
+) -> str | None:
+    """All of them, between `send_head` and `send_tail`. Raises MessageError for properties that have no text form.
+
+    None when the core leaves it to Python.
+    """
+    return (
+        f'{head}"e":"{queue_id}","f":"{sys_flag}","g":"{born_timestamp}","h":"{flag}",'
+        f'"i":{quote(encode_properties(properties).decode())},"j":"{reconsume_times}",{tail}'
+    )
 
 
 class SendMessageResponseHeader(Header, kw_only=True):

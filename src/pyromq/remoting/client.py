@@ -19,6 +19,7 @@ from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
 from pyromq.remoting.errors import CallTimeout, ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
+from pyromq.remoting.permits import Permits
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
 
@@ -52,8 +53,8 @@ class Client:
             self.limits, clock, is_server=False, max_calls=self.limits.calls, on_open=on_open, on_close=on_close
         )
         self._connector = Connector(self._endpoint, handlers or {}, tls, proxies)
-        self._call_permits = asyncio.Semaphore(self.limits.calls)
-        self._oneway_permits = asyncio.Semaphore(self.limits.oneways)
+        self._call_permits = Permits(self.limits.calls)
+        self._oneway_permits = Permits(self.limits.oneways)
 
     @property
     def stats(self) -> Stats:
@@ -78,7 +79,8 @@ class Client:
         """
         address = str(address)
         deadline = self._clock() + timeout
-        await self._take(self._call_permits, command, timeout)
+        if not self._call_permits.take_free():
+            await self._take(self._call_permits, command, timeout)
         try:
             connection, response = await self._exchange(address, command, deadline)
             if response.code == ResponseCode.GO_AWAY:
@@ -88,7 +90,7 @@ class Client:
                     self._connector.retire(address, connection)
                     raise SendError(f"{request_name(command.code)} not carried out: {address} is going away")
         finally:
-            self._call_permits.release()
+            self._call_permits.give()
         return response
 
     async def oneway(self, address: str | Address, command: Command, timeout: float = 3.0) -> None:  # noqa: ASYNC109 - as `call`
@@ -98,7 +100,8 @@ class Client:
         """
         address = str(address)
         deadline = self._clock() + timeout
-        await self._take(self._oneway_permits, command, timeout)
+        if not self._oneway_permits.take_free():
+            await self._take(self._oneway_permits, command, timeout)
         try:
             connection = await self._connector.connect(address, deadline)
             if connection.writing_paused:
@@ -110,7 +113,7 @@ class Client:
             if not connection.send(command):
                 raise SendError(f"{request_name(command.code)} not sent: the connection with {address} has ended")
         finally:
-            self._oneway_permits.release()
+            self._oneway_permits.give()
 
     def disconnect(self, address: str | Address, reason: str = "closed by us") -> None:
         """Close the connection to an address, if there is one; what waits on it fails with ConnectionLost."""
@@ -163,13 +166,9 @@ class Client:
             raise SendError(f"{request_name(command.code)} not sent: {error}") from None
 
     @staticmethod
-    async def _take(permits: asyncio.Semaphore, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
-        if not permits.locked():
-            await permits.acquire()
-            return
+    async def _take(permits: Permits, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
         try:
-            async with asyncio.timeout(timeout):
-                await permits.acquire()
+            await permits.take(timeout)
         except TimeoutError:
             raise InFlightLimitReached(
                 f"{request_name(command.code)} not sent: too many requests in flight for {timeout:g} s,"

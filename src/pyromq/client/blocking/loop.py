@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyromq.client.errors import ClientError, ForkedError, ServiceStateError
 
@@ -38,19 +38,14 @@ class BackgroundLoop:
             raise ClientError(
                 "a blocking call on PyroMQ's own event loop would wait for itself; use pyromq.aio in coroutines"
             )
-        outcome: Future[T] = Future()
-        started: list[asyncio.Future[T]] = []
-
-        def start() -> asyncio.Future[T]:
-            started.append(self._loop.create_task(make(), context=context))
-            return started[0]
-
-        self.submit(lambda: chain(start, outcome))
+        visit = _Visit(self._loop, make, context)
+        self.submit(visit.start)
         try:
-            return outcome.result()
+            return visit.result()
         except BaseException:
-            if not outcome.done() and not outcome.cancel() and started:
-                self.submit(started[0].cancel)
+            if not visit.ended:
+                visit.abandoned = True
+                self.submit(visit.cancel)
             raise
 
     def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
@@ -98,6 +93,73 @@ class BackgroundLoop:
             self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
+
+
+class _Visit(Generic[T]):
+    """One call from another thread: a coroutine's way on the loop, and the thread that waits for it.
+
+    A `Future` does the same for more, with a condition variable that costs as much as the call itself.
+    """
+
+    __slots__ = ("_arrival", "_context", "_error", "_loop", "_make", "_result", "_task", "abandoned", "ended")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        make: Callable[[], Coroutine[Any, Any, T]],
+        context: contextvars.Context | None,
+    ) -> None:
+        self.ended = False
+        self.abandoned = False
+        """Nobody waits any more."""
+        self._loop = loop
+        self._make = make
+        self._context = context
+        self._task: asyncio.Task[T] | None = None
+        self._error: BaseException | None = None
+        self._result: T
+        self._arrival = threading.Lock()
+        self._arrival.acquire()
+
+    def start(self) -> None:
+        """On the loop."""
+        if self.abandoned:
+            return
+        try:
+            self._task = self._loop.create_task(self._make(), context=self._context)
+        except Exception as error:  # noqa: BLE001 - it belongs to the thread that waits
+            self._end(error)
+        else:
+            self._task.add_done_callback(self._done)
+
+    def cancel(self) -> None:
+        """On the loop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def result(self) -> T:
+        """On the thread."""
+        self._arrival.acquire()
+        if self._error is None:
+            return self._result
+        try:
+            raise self._error
+        finally:
+            self._error = None  # whose traceback holds this very frame
+
+    def _done(self, task: "asyncio.Task[T]") -> None:
+        if task.cancelled():
+            self._end(ServiceStateError("the client was closed before the call was finished"))
+        elif (error := task.exception()) is not None:
+            self._end(error)
+        else:
+            self._result = task.result()
+            self._end(None)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = error
+        self.ended = True
+        self._arrival.release()
 
 
 def chain(start: "Callable[[], asyncio.Future[T]]", outcome: "Future[T]") -> None:

@@ -3,7 +3,6 @@
 import contextvars
 import functools
 import logging
-import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
@@ -66,7 +65,7 @@ class Producer(GroupClient[AsyncProducer]):
 
     def _stand_before(self, producer: AsyncProducer) -> None:
         super().__init__(producer, f"producer {producer.group!r}")
-        self._room = threading.BoundedSemaphore(producer.config.async_queue)
+        self._under_way: set[Future[SendResult]] = set()
 
     @property
     def config(self) -> ProducerConfig:
@@ -113,11 +112,13 @@ class Producer(GroupClient[AsyncProducer]):
         """
         loop = self._running()
         tracecontext.carry(payload)
-        if not self._room.acquire(blocking=False):
+        if len(self._under_way) >= self.config.async_queue:
             bound = self.config.async_queue
             raise TooManyRequestsError(f"{bound} asynchronous sends are under way already; wait for some of them")
         outcome: Future[SendResult] = Future()
-        outcome.add_done_callback(lambda _: self._room.release())
+        # Adding to and discarding from a set are single steps under the GIL.
+        self._under_way.add(outcome)
+        outcome.add_done_callback(self._under_way.discard)
         try:
             held = loop.call(lambda: self._client.reserve(payload, timeout)) if self.config.backpressure else None
         except ClientError as error:

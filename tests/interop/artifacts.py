@@ -73,14 +73,17 @@ def go_driver() -> str:
 
 def cpp_driver() -> list[str]:
     """The driver of the C++ client, with the interpreter of an environment that has it."""
-    target = CACHE / "cpp-client"
-    script = HERE / "cpp" / "driver.py"
-    with _once(target, HERE / "cpp" / "requirements.txt") as build:
+    return [python_environment("cpp-client", HERE / "cpp" / "requirements.txt"), str(HERE / "cpp" / "driver.py")]
+
+
+def python_environment(name: str, requirements: Path) -> str:
+    """The interpreter of an environment of its own that has these packages."""
+    target = CACHE / name
+    with _once(target, requirements) as build:
         if build:
             run_tool([sys.executable, "-m", "venv", str(target / "venv")], HERE)
-            requirements = str(HERE / "cpp" / "requirements.txt")
-            run_tool([str(target / "venv" / "bin" / "pip"), "install", "--quiet", "-r", requirements], HERE)
-    return [str(target / "venv" / "bin" / "python"), str(script)]
+            run_tool([str(target / "venv" / "bin" / "pip"), "install", "--quiet", "-r", str(requirements)], HERE)
+    return str(target / "venv" / "bin" / "python")
 
 
 def _maven(folder: Path, version: str, *goals: str) -> None:

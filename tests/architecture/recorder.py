@@ -14,8 +14,10 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+from pyromq import native
 from tests.architecture.figures import SOURCE, Function, tree
 
+CHOICE = "native.py"
 SMALL = 3
 """Statements of a function that needs no visit."""
 
@@ -47,7 +49,9 @@ class Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
+        """Within, Python does everything: it is the reference, and what the native core does cannot be seen."""
         self._calls.clear()
+        core, native.core.on = native.core.on, False
         self._on = True
         sys.setprofile(self._note)
         try:
@@ -55,6 +59,7 @@ class Recorder:
         finally:
             sys.setprofile(None)
             self._on = False
+            native.core.on = core
 
     def _note(self, frame: FrameType, event: str, _argument: Any) -> None:
         stack: list[str] | None = getattr(self._local, "stack", None)
@@ -84,7 +89,9 @@ class Recorder:
 
 
 def is_worth_a_visit(step: Step) -> bool:
-    """Whether a reader has to go there."""
+    """Whether a reader has to go there; the choice between two twins is no place of its own."""
+    if step.file == CHOICE:
+        return False
     name = step.function.rsplit(".", 1)[-1]
     if name.startswith(("<", "__")):
         return False

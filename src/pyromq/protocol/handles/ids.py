@@ -69,21 +69,18 @@ class UniqueIdGenerator:
         self._count = count()
         self._month = _month(clock(), zone)
         self._latest = 0, ""
+        """A millisecond and what its ids have in common."""
 
     def __call__(self) -> str:
         now = self._clock()
         millisecond, text = self._latest
         if now != millisecond:
-            text = self._text(now)
+            start, following = self._month
+            if now >= following or now <= start - _CLOCK_SLACK_MS:
+                start, following = self._month = _month(now, self._zone)
+            text = f"{self._prefix}{max(now - start, 0):08X}"
             self._latest = now, text
         return f"{text}{next(self._count) & 0xFFFF:04X}"
-
-    def _text(self, now: int) -> str:
-        """What the ids of one millisecond have in common."""
-        start, following = self._month
-        if now >= following or now <= start - _CLOCK_SLACK_MS:
-            start, following = self._month = _month(now, self._zone)
-        return f"{self._prefix}{max(now - start, 0):08X}"
 
 
 def _month(now_ms: int, zone: tzinfo | None) -> tuple[int, int]:

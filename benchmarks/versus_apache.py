@@ -87,8 +87,8 @@ class Race:
             if flush == FLUSH_TYPES[0]:
                 for contender in contenders:
                     self.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
-            for contender in contenders:  # while they run, so that nobody writes it all out first
-                shutil.rmtree(contender.folder, ignore_errors=True)
+        for contender in contenders:
+            shutil.rmtree(contender.folder, ignore_errors=True)
 
     def starts(self, folder: Path) -> None:
         """How long a start on an empty folder takes, and the memory it ends with."""
@@ -99,8 +99,9 @@ class Race:
                     self.add(name, IDLE_MEMORY, contender.memory().resident, "MB", lower=True)
 
     def standings(self) -> list[Standing]:
-        """The outcome, figure by figure; those of the processor time last."""
-        figures = sorted(self.values, key=lambda figure: figure.startswith("CPU"))
+        """The outcome, figure by figure; those of the processor time last. What not all have is left out."""
+        whole = [figure for figure, values in self.values.items() if len({len(seen) for seen in values.values()}) == 1]
+        figures = sorted(whole, key=lambda figure: figure.startswith("CPU"))
         return [self._standing(figure) for figure in figures]
 
     def _standing(self, figure: str) -> Standing:
@@ -164,11 +165,15 @@ def main() -> None:
     if PURE in ours and OURS not in ours:
         print(f"one PyroMQ only, on Python alone: {'as asked for' if options.without_core else core}", file=sys.stderr)
     race = Race(Plan(options.rounds or rounds, pacing, options.heap, warm_up, (APACHE, *ours)))
-    with tempfile.TemporaryDirectory(prefix="versus-apache-") as folder:
-        if chosen:
-            race.run(chosen, Path(folder))
-        if re.search(options.rows, START_UP) or re.search(options.rows, IDLE_MEMORY):
-            race.starts(Path(folder))
+    try:
+        with tempfile.TemporaryDirectory(prefix="versus-apache-") as folder:
+            if chosen:
+                race.run(chosen, Path(folder))
+            if re.search(options.rows, START_UP) or re.search(options.rows, IDLE_MEMORY):
+                race.starts(Path(folder))
+    except BaseException:
+        show(race.standings(), race.failed)  # half an hour should not be lost
+        raise
     standings = race.standings()
     if options.markdown is not None:
         said = "native core" if OURS in ours else "Python alone"

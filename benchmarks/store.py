@@ -3,6 +3,7 @@
 - append: messages put into a store (record, queue entry and index included), beside a bare loop that packs the same
   bytes with `struct` and copies them into a mapped file;
 - pages ahead: processor time that the appending thread takes for a large message, with pages got ahead and without;
+- batches: what one of their messages costs, ids for the answer included;
 - group commit: durable messages a second with 1 to 256 of them waiting for the same sync, beside `fdatasync` alone;
 - reading by queue offset, and by key;
 - recovery: opening a store that was not closed, beside reading its log once and computing its checksum. Two cases: the
@@ -31,6 +32,7 @@ from pathlib import Path
 from benchmarks.report import Figure, best_of, show
 from pyromq import disk
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.records.batch import batch_item
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage, PutResult
 from pyromq.store.messagestore import MessageStore
@@ -148,6 +150,24 @@ def pages_ahead(where: Path, size: int, count: int, rounds: int) -> tuple[float,
         finally:
             disk.populate = populate
     return statistics.median(got for got, _ in pairs), statistics.median(without for _, without in pairs)
+
+
+def batches(where: Path, count: int, rounds: int) -> float:
+    """CPU microseconds for each message of batches of so many, ids and what is written later included."""
+    body = b"".join([b"".join(batch_item(0, bytes(item.body), item.properties)) for item in messages(count, 128)])
+    with folder(where) as root, opened(root) as store:
+
+        def put() -> float:
+            begin = time.process_time()
+            for _ in range(10_000 // count):
+                _ = store.put_batch(PutMessage("TopicTest", 0, body, b"", {})).message_id
+            store.queues.prepare_flush(thorough=True)
+            if store.index is not None:
+                store.index.drain()
+            return time.process_time() - begin
+
+        put()
+        return min(put() for _ in range(rounds)) / (10_000 // count * count) * 1e6
 
 
 def sync_rate(where: Path, size: int, seconds: float) -> float:
@@ -343,6 +363,8 @@ def _running(where: Path, options: argparse.Namespace) -> dict[str, Figure]:
     ahead, touched = pages_ahead(where, 10 << 10, 20_000, 2 * options.rounds + 1)
     figures["append_10240_thread_us"] = round(ahead, 1)
     figures["append_10240_thread_us_without_pages_ahead"] = round(touched, 1)
+    for count in (10, 100, 1000):
+        figures[f"batch_of_{count}_us_a_message"] = round(batches(where, count, 4 * options.rounds), 2)
     for waiters in (1, 8, 64, 256):
         syncs, rate = group_commit(where, waiters, options.seconds, options.rounds)
         figures[f"fdatasync_{waiters}_per_second"] = round(syncs)

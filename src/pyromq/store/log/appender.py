@@ -172,9 +172,14 @@ class Appender:
             message.property_map = decode_properties(message.properties)
         if (refusal := self.rules.check_batch(message)) is not None:
             return self._refuse(refusal)
-        tail = self._admit(message)
-        if isinstance(tail, PutResult):
-            return self._refuse(tail)
+        rules = self.rules
+        asks = rules.hooks and (rules.asks_always or not rules.marks.isdisjoint(message.property_map))
+        tail = self._known.get((message.topic, message.queue_id))
+        if tail is None or asks or self._flags.bits:
+            admitted = self._admit(message)
+            if isinstance(admitted, PutResult):
+                return self._refuse(admitted)
+            tail = admitted
         store_host = message.store_host or self.store_host
         timestamp = self._clock()
         try:

@@ -13,6 +13,7 @@ mod memory;
 mod messages;
 mod pull;
 mod queue;
+mod rows;
 mod text;
 mod walk;
 
@@ -33,6 +34,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowColumns>()?;
     module.add_function(wrap_pyfunction!(arrow::arrow_columns, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::plain_starts, module)?)?;
+    module.add_function(wrap_pyfunction!(rows::batch_rows, module)?)?;
     module.add_function(wrap_pyfunction!(pull::are_sound, module)?)?;
     module.add_function(wrap_pyfunction!(pull::gather, module)?)?;
     module.add_function(wrap_pyfunction!(pull::pull_head, module)?)?;

@@ -4,10 +4,11 @@ offset id   store address (4 or 16 bytes), port (4), physical offset (8)
 unique id   sender address (4 or 16), pid (2), per-process constant (4), ms since the 1st of the month (4), counter (2)
 """
 
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, tzinfo
 from functools import lru_cache
-from itertools import count
+from itertools import count, islice
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -81,6 +82,15 @@ class UniqueIdGenerator:
             text = f"{self._prefix}{max(now - start, 0):08X}"
             self._latest = now, text
         return f"{text}{next(self._count) & 0xFFFF:04X}"
+
+    def run(self, count: int) -> tuple[str, int]:
+        """What the ids of `count` messages begin with, and the number of the first; each ends with its own as `%04X`.
+
+        For at most 2**15 messages, which take more than a few milliseconds to send: numbers come again after 2**16.
+        """
+        first = self()
+        deque(islice(self._count, count - 1), maxlen=0)
+        return first[:-4], int(first[-4:], 16)
 
 
 def _month(now_ms: int, zone: tzinfo | None) -> tuple[int, int]:

@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from pyromq.clock import pause_after
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
@@ -28,6 +30,7 @@ from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.lanes import Lanes
 from pyromq.spark.sink.messages import Outgoing
 from pyromq.spark.sink.options import TopicSinkOptions
+from pyromq.spark.sink.plainrows import EncodedRows
 
 DEFAULT_QUEUES = 4
 
@@ -57,7 +60,7 @@ class RefusedError(SinkError):
 
 class _Item(NamedTuple):
     sequence: str
-    data: bytes
+    data: bytes | memoryview
 
 
 class _Frame:
@@ -67,6 +70,8 @@ class _Frame:
         self.address = address
         self.queue = queue
         self.items: list[_Item] = []
+        self.count = 0
+        """Messages, of which an item may have several."""
         self.size = 0
         self.single: Outgoing | None = None
         self.place: str | None = None
@@ -75,8 +80,9 @@ class _Frame:
         """In the order in which frames were first sent."""
         self.tries = 0
 
-    def add(self, item: _Item) -> None:
+    def add(self, item: _Item, count: int = 1) -> None:
         self.items.append(item)
+        self.count += count
         self.size += len(item.data)
 
 
@@ -126,6 +132,24 @@ class FrameSender:
             found = self._filling[queue] = _Frame(address, queue)
             found.place = place
         found.add(item)
+
+    def send_encoded(self, address: str, queue: MessageQueue, rows: EncodedRows) -> None:
+        """The same for messages that are encoded, have no sequence and no place. Raises as `send`."""
+        view, ends = memoryview(rows.data), np.frombuffer(rows.ends, np.int64)
+        start = row = 0
+        while row < len(ends):
+            frame = self._filling.get(queue)
+            room = self._options.send_batch_bytes - (frame.size if frame is not None else 0)
+            upto = int(np.searchsorted(ends, start + room, side="right"))
+            if frame is None:
+                frame = self._filling[queue] = _Frame(address, queue)
+                upto = max(upto, row + 1)
+            if upto > row:
+                end = int(ends[upto - 1])
+                frame.add(_Item("", view[start:end]), upto - row)
+                start, row = end, upto
+            if row < len(ends):
+                self._dispatch(self._filling.pop(queue))
 
     def finish(self) -> None:
         """Send what is left and wait for everything. Raises as `send`."""
@@ -221,7 +245,7 @@ class FrameSender:
             return [frame]
         kind = SendFailedError if busy else RefusedError
         raise kind(
-            f"{frame.queue.broker_name} did not take {len(frame.items)} messages for {frame.queue.topic} queue "
+            f"{frame.queue.broker_name} did not take {frame.count} messages for {frame.queue.topic} queue "
             f"{frame.queue.queue_id}: {answer.code} {answer.remark}"
         )
 
@@ -259,4 +283,5 @@ class FrameSender:
         if self._recheck is not None and frame.place is None:
             stored = self._recheck(frame.queue)
             frame.items = [item for item in frame.items if item.sequence not in stored]
+            frame.count = len(frame.items)
         return bool(frame.items)

@@ -36,6 +36,7 @@ from pyromq.spark.sink.messages import (
     shaped_rows,
 )
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
+from pyromq.spark.sink.plainrows import MAX_ROWS, are_plain, encoded_rows
 from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, SinkTask, Written
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
@@ -175,15 +176,32 @@ class TopicTask:
 
     def write(self, batch: pa.RecordBatch) -> None:
         try:
-            for message in self._rows(batch):
-                self._send(message)
+            if not self._send_plain(batch):
+                for message in self._rows(batch):
+                    self._send(message)
         except RowError as error:
             raise RowError(f"batch {self._attempt.batch}, partition {self._attempt.partition}: {error}") from None
+
+    def _send_plain(self, batch: pa.RecordBatch) -> bool:
+        """Send the rows together, if they are plain and nothing has to be decided for each."""
+        sink, options = self._sink, self._sink.options
+        if sink.once or sink.shape is not None or options.topic is None or options.compress.kind is not None:
+            return False
+        if not 0 < batch.num_rows <= MAX_ROWS or not are_plain(batch.schema):
+            return False
+        rows = encoded_rows(batch, self._ids.run(batch.num_rows))
+        if rows is None:
+            return False
+        target = self._target(options.topic)
+        queue = self._own_queue(target)
+        self._row += batch.num_rows
+        self._sender.send_encoded(target.address(queue), queue, rows)
+        return True
 
     def _send(self, message: Outgoing) -> None:
         if len(message.body) > MAX_BODY:
             raise RowError(f"row {self._row} has a body of {len(message.body)} bytes, more than {MAX_BODY}")
-        target = self._target(message)
+        target = self._target(message.topic)
         queue = self._queue(target, message)
         sequence = ""
         if self._sink.once:
@@ -212,10 +230,10 @@ class TopicTask:
     def abort(self) -> None:
         self._wire.close()
 
-    def _target(self, message: Outgoing) -> WritableTopic:
+    def _target(self, named: str | None) -> WritableTopic:
         if self._prepared is not None:
             return self._prepared.target
-        topic = self._sink.options.topic or message.topic
+        topic = self._sink.options.topic or named
         if not topic:
             raise RowError(f"row {self._row} has no topic, and the option topic is not set")
         found = self._targets.get(topic)
@@ -233,6 +251,9 @@ class TopicTask:
             return target.queues[message.queue]
         if message.shard is not None:
             return target.queues[crc32(message.shard.encode()) % len(target.queues)]
+        return self._own_queue(target)
+
+    def _own_queue(self, target: WritableTopic) -> MessageQueue:
         return target.queues[self._attempt.partition % len(target.queues)]
 
     def _stored_before(self) -> set[str]:

@@ -1,7 +1,8 @@
 //! Arrow's C data interface, by which columns are handed to whoever imports them, without a copy.
 //!
-//! The two structures are written by hand: they are forty lines of a frozen ABI, and Arrow's own crates would be more
-//! code than the rest of this library. Beside `memory` the only module with `unsafe`: the structures hold pointers.
+//! The two structures are written by hand: they are forty lines of a frozen ABI. Arrow's own crates were tried: 28 of them, 50 s
+//! of a processor to build, and as many bytes again as this library has. Beside `memory` the only module with `unsafe`: the
+//! structures hold pointers.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, CString, c_char, c_void};

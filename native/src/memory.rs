@@ -1,4 +1,4 @@
-//! The only module with `unsafe`: bytes of Python objects, mapped files among them, as slices.
+//! Beside `cdata` the only module with `unsafe`: bytes of Python objects, mapped files among them, as slices.
 #![allow(unsafe_code)]
 
 use pyo3::buffer::PyBuffer;

@@ -105,7 +105,8 @@ impl<'a> Found<'a> {
                 break;
             }
             let known = current.get(&(record.topic, record.queue_id)).copied();
-            let follows = known.filter(|(lane, _)| found.lanes.get(*lane).is_some_and(|l| l.next == Some(record.number)));
+            let follows =
+                known.filter(|(lane, _)| found.lanes.get(*lane).is_some_and(|l| l.next == Some(record.number)));
             let (index, prefix) = match follows {
                 Some(pair) => pair,
                 None => {
@@ -179,13 +180,7 @@ pub fn gather_plain(
 /// Whether the view holds sound plain records back to back, for these places of the log, numbered from an offset on.
 #[pyfunction]
 #[pyo3(signature = (view, places, sizes, queue_offset, verify_crc, /))]
-pub fn are_plain(
-    view: Bytes,
-    places: Vec<i64>,
-    sizes: Vec<usize>,
-    queue_offset: i64,
-    verify_crc: bool,
-) -> bool {
+pub fn are_plain(view: Bytes, places: Vec<i64>, sizes: Vec<usize>, queue_offset: i64, verify_crc: bool) -> bool {
     let mut rest = view.slice();
     let mut number = Some(queue_offset);
     places.len() == sizes.len()

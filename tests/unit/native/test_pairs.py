@@ -42,5 +42,6 @@ def test_the_core_has_what_its_types_say() -> None:
 def test_twins_are_compared(name: str) -> None:
     """By a test that calls them, or by that of their file in Rust, which compares what all of it comes to."""
     tests = {path.name: path.read_text() for path in Path(__file__).parent.glob("test_*_twins.py")}
-    (file,) = (path for path in (ROOT / "native" / "src").glob("*.rs") if f"pub fn {name}" in path.read_text())
+    defined = re.compile(rf"pub fn {name}\b")
+    (file,) = (path for path in (ROOT / "native" / "src").glob("*.rs") if defined.search(path.read_text()))
     assert f"test_{file.stem}_twins.py" in tests or any(re.search(rf"\b{name}\b", text) for text in tests.values())

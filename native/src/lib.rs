@@ -8,12 +8,14 @@ use pyo3::prelude::*;
 mod arrow;
 mod batch;
 mod cdata;
+mod heads;
 mod index;
 mod memory;
 mod messages;
 mod pull;
 mod queue;
 mod rows;
+mod sends;
 mod text;
 mod walk;
 
@@ -43,6 +45,11 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk::are_plain, module)?)?;
     module.add_function(wrap_pyfunction!(walk::pass_plain, module)?)?;
     module.add_function(wrap_pyfunction!(queue::sound_entries, module)?)?;
+    module.add_class::<sends::SendRun>()?;
+    module.add_class::<sends::Placed>()?;
+    module.add_function(wrap_pyfunction!(sends::cut_sends, module)?)?;
+    module.add_function(wrap_pyfunction!(sends::write_sends, module)?)?;
+    module.add_function(wrap_pyfunction!(sends::answer_sends, module)?)?;
     Ok(())
 }
 

@@ -1,12 +1,17 @@
-"""Walks through the house: a send, a pull, a producer's send, a push delivery and a Spark batch, as they are taken."""
+"""Walks through the house: a send, a pull, a producer's send, a push delivery and a Spark batch, as they are taken.
+
+In Python alone, which is the reference: what the native core takes over is not seen from here.
+"""
 
 import asyncio
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from pyromq import native
 from pyromq.aio import Message, Producer, PushConsumer
 from pyromq.broker.standalone import Standalone
 from pyromq.protocol.codes import RequestCode
@@ -113,10 +118,20 @@ def _pull() -> bytes:
     return _frame(RequestCode.PULL_MESSAGE, header)
 
 
+@contextmanager
+def without_core() -> Iterator[None]:
+    """Have Python do everything."""
+    on, native.core.on = native.core.on, False
+    try:
+        yield
+    finally:
+        native.core.on = on
+
+
 async def broker_walks() -> list[Walk]:
     """A send with SYNC_FLUSH and a pull, inside a broker."""
     recorder = Recorder()
-    with tempfile.TemporaryDirectory() as folder:
+    with without_core(), tempfile.TemporaryDirectory() as folder:
         server = Standalone(Path(folder), namesrv_port=0, broker_port=0, settings={"flush_disk_type": "SYNC_FLUSH"})
         await server.start()
         raw = await _connected(server.broker_address)
@@ -145,7 +160,7 @@ async def _recorded(
 
 async def client_walks() -> list[Walk]:
     """A producer's send and a delivery to a push consumer, inside their clients."""
-    with Cluster() as cluster:
+    with without_core(), Cluster() as cluster:
         await asyncio.to_thread(cluster.create_topic, TOPIC)
         (address,) = cluster.brokers.values()
         raw = await _connected(address)
@@ -192,7 +207,7 @@ def spark_walk() -> Walk:
     from pyromq.spark.source.formats import RocketMQSource  # noqa: PLC0415 - imports pyspark
 
     columns = StructType([StructField("topic", StringType()), StructField("body", BinaryType())])
-    with Cluster() as cluster, cluster.producer() as producer:
+    with without_core(), Cluster() as cluster, cluster.producer() as producer:
         cluster.create_topic(TOPIC, queues=1)
         for _ in range(3):
             producer.send(Message(TOPIC, b"hello"))

@@ -183,6 +183,7 @@ class Guard:
 
     def _guarded(self, code: int, handler: Handler) -> Handler:
         if isinstance(handler, Grouped):
+            # No runs: whether a request may be served is seen in its fields.
             return Grouped(self._guarded(code, handler.one), self._all_allowed(handler.many))
         administrative = self._audit is not None and PERMISSIONS.get(code, SUPER).administrative
 

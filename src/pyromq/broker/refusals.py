@@ -25,7 +25,7 @@ def guarded(handlers: Mapping[int, Handler]) -> dict[int, Handler]:
 
 def _guard(handler: Handler) -> Handler:
     if isinstance(handler, Grouped):
-        return Grouped(_guard(handler.one), handler.many)
+        return Grouped(_guard(handler.one), handler.many, handler.run)
     plain = handler
     while isinstance(plain, functools.partial):
         plain = plain.func

@@ -5,14 +5,17 @@ known. Headers are copied out of the input (they are short), bodies are read-onl
 """
 
 import struct
-from typing import NoReturn
+from collections.abc import Iterable
+from typing import Any, NoReturn
 
 import msgspec
 
+from pyromq import native
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import MAX_HEADER, RESPONSE_FLAG, Command, Serialization
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.headers.base import Int, header_text
+from pyromq.protocol.headers.sendrun import SendRun, cut_sends
 from pyromq.protocol.release import Language, language_from_name, language_from_number
 
 MAX_FRAME = 16 * 1024 * 1024
@@ -29,12 +32,15 @@ class FrameReader:
 
     >>> reader = FrameReader()
     >>> commands = reader.feed(data)
+
+    With `runs`, for which there must be a native core, `receive` hands out plain sends together.
     """
 
-    __slots__ = ("_broken", "_buffer", "_max_frame", "_needed")
+    __slots__ = ("_broken", "_buffer", "_max_frame", "_needed", "runs")
 
-    def __init__(self, max_frame: int = MAX_FRAME) -> None:
+    def __init__(self, max_frame: int = MAX_FRAME, *, runs: bool = False) -> None:
         self._max_frame = max_frame
+        self.runs = runs and native.core.on
         # The start of a frame that is not complete, and how long it must get before looking at it again is of use.
         self._buffer = bytearray()
         self._needed = 0
@@ -50,32 +56,45 @@ class FrameReader:
 
         Raises FrameError, which carries the commands before the broken frame; from then on the reader only fails.
         """
+        commands: list[Command] = []
+        self._feed(data, commands, runs=False)
+        return commands
+
+    def receive(self, data: bytes) -> list[Command | SendRun]:
+        """The same, for a reader with `runs` with plain sends as runs; an error carries commands only."""
+        items: list[Command | SendRun] = []
+        self._feed(data, items, runs=self.runs)
+        return items
+
+    def _feed(self, data: bytes, items: list[Any], *, runs: bool) -> None:
         if self._broken is not None:
             raise FrameError(self._broken)
-        commands: list[Command] = []
         stream: bytes | bytearray = data
         if self._buffer:
             self._buffer += data
             if len(self._buffer) < self._needed:
-                return commands
+                return
             # Commands keep views of the old buffer, so it must never change again.
             stream, self._buffer = self._buffer, bytearray()
         try:
-            end = self._cut(stream, commands)
+            end = self._cut(stream, items, runs=runs)
         except FrameError as error:
             self._broken = str(error)
-            raise FrameError(self._broken, commands) from None
+            raise FrameError(self._broken, _flat(items) if runs else items) from None
         if end < len(stream):
             self._buffer += memoryview(stream)[end:]
-        return commands
 
-    def _cut(self, stream: bytes | bytearray, commands: list[Command]) -> int:
-        """Append the complete frames of `stream` to `commands` and return where they end."""
+    def _cut(self, stream: bytes | bytearray, items: list[Any], *, runs: bool) -> int:
+        """Append the complete frames of `stream` to `items` and return where they end."""
         view = memoryview(stream).toreadonly()
         size = len(stream)
         longest = self._max_frame - 4
         position = 0
         while size - position >= 8:
+            if runs and (run := cut_sends(stream, position, self._max_frame)) is not None:
+                items.append(run)
+                position = run.end
+                continue
             length, word = _unpack_words(stream, position)
             header_length = word & 0xFFFFFF
             if not 4 <= length <= longest or header_length > length - 4 or header_length > MAX_HEADER:
@@ -89,7 +108,7 @@ class FrameReader:
             body_start = position + 8 + header_length
             header = stream[position + 8 : body_start]
             body = view[body_start:end] if body_start < end else b""
-            commands.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
+            items.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
             position = end
         self._needed = 8
         if size - position < 4:
@@ -106,6 +125,25 @@ class FrameReader:
         if header_length > length - 4:
             raise FrameError(f"frame declares {length} bytes but a header of {header_length}")
         raise FrameError(f"frame declares a header of {header_length} bytes, more than the {MAX_HEADER} allowed")
+
+
+def commands_of(run: SendRun) -> list[Command]:
+    """The requests of a run, as they are read without the core."""
+    stream = run.stream
+    view = memoryview(stream).toreadonly()
+    starts = run.starts
+    commands: list[Command] = []
+    for start, end in zip(starts, (*starts[1:], run.end), strict=True):
+        word = _unpack_words(stream, start)[1]
+        body_start = start + 8 + (word & 0xFFFFFF)
+        header = stream[start + 8 : body_start]
+        body = view[body_start:end] if body_start < end else b""
+        commands.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
+    return commands
+
+
+def _flat(items: Iterable[Command | SendRun]) -> list[Command]:
+    return [each for item in items for each in ((item,) if isinstance(item, Command) else commands_of(item))]
 
 
 def decode(frame: bytes) -> Command:

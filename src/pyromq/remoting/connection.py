@@ -15,6 +15,7 @@ from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader
+from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
@@ -88,8 +89,8 @@ class Connection(asyncio.Protocol):
         self.opened_at = endpoint.clock()
         self._endpoint = endpoint
         self._requests = Requests(self, endpoint, handlers, self._work_soon)
-        self._frames = FrameReader(endpoint.limits.max_frame)
-        self._backlog: deque[Command] = deque()
+        self._frames = FrameReader(endpoint.limits.max_frame, runs=endpoint.is_server)
+        self._backlog: deque[Command | SendRun] = deque()
         self._state = State.NEW
         self._share = 0
         self._partial = 0
@@ -277,19 +278,23 @@ class Connection(asyncio.Protocol):
             return
         self.arrivals += 1
         self._endpoint.stats.bytes_received += len(data)
-        commands: Sequence[Command]
+        frames = self._frames
+        items: Sequence[Command | SendRun]
         try:
-            commands = self._frames.feed(data)
+            items = frames.receive(data)
         except FrameError as error:
             self._broken = error
-            commands = error.commands
-        partial = self._frames.buffered
-        if commands:
-            self._share = (self._partial + len(data) - partial) // len(commands)
-            self._backlog.extend(commands)
+            items = error.commands
+        partial = frames.buffered
+        if items:
+            count = (
+                sum([1 if isinstance(item, Command) else len(item) for item in items]) if frames.runs else len(items)
+            )
+            self._share = (self._partial + len(data) - partial) // count
+            self._backlog.extend(items)
             self._work()
         if partial or self._partial:
-            self._note_partial(partial, begun=bool(commands))
+            self._note_partial(partial, begun=bool(items))
         if self._broken is not None and not self._backlog:
             self._break(self._broken)
 
@@ -335,7 +340,9 @@ class Connection(asyncio.Protocol):
                 if is_server and (outbox.paused or outbox.size >= unsent_high or requests.bytes_in_flight >= max_bytes):
                     break
                 command = backlog.popleft()
-                if not command.flag & RESPONSE_FLAG:
+                if not isinstance(command, Command):
+                    requests.serve_run(command, self._share)
+                elif not command.flag & RESPONSE_FLAG:
                     if backlog and backlog[0].code == command.code and requests.takes_many(command.code):
                         requests.serve_many(self._alike(command), self._share)
                     else:
@@ -356,9 +363,10 @@ class Connection(asyncio.Protocol):
         backlog, code, alike = self._backlog, command.code, [command]
         while backlog and len(alike) < MAX_GROUP:
             following = backlog[0]
-            if following.code != code or following.flag & RESPONSE_FLAG:
+            if not isinstance(following, Command) or following.code != code or following.flag & RESPONSE_FLAG:
                 break
-            alike.append(backlog.popleft())
+            alike.append(following)
+            backlog.popleft()
         return alike
 
     def _work_soon(self) -> None:

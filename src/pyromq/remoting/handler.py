@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from pyromq.protocol.command import Command
+from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.remoting.outbox import Frames
 
 
@@ -48,17 +49,23 @@ ManyHandler = Callable[[Sequence[Command], "Connection"], bytes | Deferred | Non
 """The answers to all requests that want one, as frames in one buffer; None when they must be served one by one."""
 
 
-class Grouped:
-    """What `one` does with a request, `many` does with several that came behind each other on one connection.
+RunHandler = Callable[[SendRun, "Connection"], bytes | Deferred | None]
+"""The same for a run of plain sends."""
 
-    `many` must not have stored or changed anything when it returns None.
+
+class Grouped:
+    """What `one` does with a request, `many` does with several that came behind each other on one connection, and
+    `run`, if it is there, with a run of plain sends.
+
+    `many` and `run` must not have stored or changed anything when they return None.
     """
 
-    __slots__ = ("many", "one")
+    __slots__ = ("many", "one", "run")
 
-    def __init__(self, one: "Handler", many: ManyHandler) -> None:
+    def __init__(self, one: "Handler", many: ManyHandler, run: RunHandler | None = None) -> None:
         self.one = one
         self.many = many
+        self.run = run
 
     def __call__(self, request: Command, connection: "Connection") -> "Outcome":
         return self.one(request, connection)

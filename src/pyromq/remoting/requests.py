@@ -13,6 +13,8 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
+from pyromq.protocol.frame import commands_of
+from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
 from pyromq.remoting.handler import Deferred, Grouped
@@ -113,20 +115,43 @@ class Requests:
             try:
                 answer = handler.many(commands, self._connection)
             except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
-                faults = [(command, self._fault(command, fault)) for command in commands]
-                answer = b"".join([encode(reply) for command, reply in faults if not command.is_oneway])
+                answer = self._faults(commands, fault)
             if answer is not None:
                 oneways = sum(command.flag & ONEWAY_FLAG for command in commands) // ONEWAY_FLAG
-                self._stats.oneways += oneways
-                self._stats.requests += count - oneways
-                if isinstance(answer, Deferred):
-                    self._accept(count * size, count)
-                    answer.when_answered(partial(self._on_answers, count, oneways, count * size))
-                else:
-                    self._answer_many(count - oneways, answer)
+                self._take_answers(count, oneways, count * size, answer)
                 return
         for command in commands:
             self.serve(command, size)
+
+    def serve_run(self, run: SendRun, size: int) -> None:
+        """Handle a run of plain sends, each of about `size` bytes: as one if their handler can."""
+        handler, count = self._handlers.get(run.code), len(run)
+        if type(handler) is Grouped and handler.run is not None and self._have_room(count, count * size):
+            try:
+                answer = handler.run(run, self._connection)
+            except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
+                answer = self._faults(commands_of(run), fault)
+            if answer is not None:
+                self._take_answers(count, run.oneways, count * size, answer)
+                return
+        if count == 1:
+            self.serve(commands_of(run)[0], size)
+        else:
+            self.serve_many(commands_of(run), size)
+
+    def _faults(self, commands: list[Command], fault: Exception) -> bytes:
+        faults = [(command, self._fault(command, fault)) for command in commands]
+        return b"".join([encode(reply) for command, reply in faults if not command.is_oneway])
+
+    def _take_answers(self, count: int, oneways: int, size: int, answer: bytes | Deferred) -> None:
+        """Requests were handled together: count them, and answer now or later."""
+        self._stats.oneways += oneways
+        self._stats.requests += count - oneways
+        if isinstance(answer, Deferred):
+            self._accept(size, count)
+            answer.when_answered(partial(self._on_answers, count, oneways, size))
+        else:
+            self._answer_many(count - oneways, answer)
 
     def _have_room(self, count: int, size: int) -> bool:
         """Whether no limit can be met by so many requests."""

@@ -1,14 +1,15 @@
 """What a record is on its way from the log to queue, index and whoever waits: made where it is appended, or read back.
 
-One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`. When and how they are
-entered is up to the dispatcher.
+One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`; sends that the native
+core carried are `Sends`. When and how they are entered is up to the dispatcher.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
 
+from pyromq.protocol.headers.sendrun import Placed, SendRun
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records import sysflag
@@ -40,14 +41,14 @@ class Arrival(msgspec.Struct, gc=False):
     count: ClassVar[int] = 1
 
     @property
-    def next_offset(self) -> int:
-        """The queue offset after it."""
-        return self.queue_offset + 1
-
-    @property
     def queued(self) -> bool:
         """Whether consumers get it: half messages and rollbacks have no place in a queue."""
         return not self.sys_flag & _TRANSACTION or self.sys_flag & _TRANSACTION == _COMMIT
+
+    def end_of(self, topic: str, queue_id: int) -> int | None:
+        """The offset after it in a queue; None if it has no entry there."""
+        there = self.topic == topic and self.queue_id == queue_id and self.queued
+        return self.queue_offset + 1 if there else None
 
     def arrivals(self) -> Sequence["Arrival"]:
         """Each record by itself."""
@@ -78,9 +79,13 @@ class Run(msgspec.Struct, gc=False):
         return len(self.entries) // ENTRY_SIZE
 
     @property
-    def next_offset(self) -> int:
-        """The queue offset after the last of them."""
-        return self.queue_offset + self.count
+    def topics(self) -> Collection[str]:
+        return (self.topic,)
+
+    def end_of(self, topic: str, queue_id: int) -> int | None:
+        """The offset after the last of them in a queue; None if they have no entries there."""
+        there = self.topic == topic and self.queue_id == queue_id
+        return self.queue_offset + self.count if there else None
 
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
@@ -112,6 +117,69 @@ class Run(msgspec.Struct, gc=False):
             return index.add_hashed(keys, first, last)
         return index.add_keys(keys, first, last)
 
+
+class Sends(msgspec.Struct, gc=False):
+    """Records of a run of plain sends, which lie behind each other in the log and belong to any queues."""
+
+    run: SendRun
+    placed: Placed
+    queues: Sequence[ConsumeQueue]
+    """One for each place of the run."""
+    numbers: Sequence[int]
+    """The first queue offset of each."""
+    physical_offset: int
+    size: int
+    store_timestamp: int
+    store_host: bytes
+    suffix: bytes
+    """What was added to the properties of each."""
+
+    @property
+    def count(self) -> int:
+        return len(self.run)
+
+    @property
+    def topics(self) -> Collection[str]:
+        return {topic for topic, _ in self.run.places}
+
+    def end_of(self, topic: str, queue_id: int) -> int | None:
+        """The offset after the last of them in a queue; None if they have no entries there."""
+        places, run = list(self.run.places), self.run
+        if (topic, queue_id) not in places:
+            return None
+        place = places.index((topic, queue_id))
+        return self.numbers[place] + run.counts[place]
+
+    def arrivals(self) -> Sequence[Arrival]:
+        """Each record by itself."""
+        run, placed, places = self.run, self.placed, self.run.places
+        arrivals: list[Arrival] = []
+        facts = zip(placed.numbers, placed.offsets, placed.sizes, strict=True)
+        for index, (number, offset, size) in enumerate(facts):
+            place, sys_flag, text, *_ = run.send(index)
+            properties = decode_properties(text + b"\x02" + self.suffix)
+            topic, queue_id = places[place]
+            arrivals.append(
+                Arrival(
+                    topic, queue_id, number, offset, size, tags_code(properties.get(Property.TAGS)),
+                    self.store_timestamp, sys_flag, properties, self.queues[place],
+                )
+            )  # fmt: skip
+        return arrivals
+
+    def enter(self, index: Index | None) -> bool:
+        """All as one; False when they do not simply follow what is there, and must be entered one by one.
+
+        Raises DiskFullError and OSError; then, too, each may be entered again.
+        """
+        placed = self.placed
+        for queue, number, (entries, first, end) in zip(self.queues, self.numbers, placed.entries, strict=True):
+            if not queue.extend(number, entries, first, end):
+                return False
+        return index is None or index.add_hashed(placed.keys, self.physical_offset, placed.offsets[-1])
+
+
+Waiting = Arrival | Run | Sends
 
 Listener = Callable[[Arrival], None]
 """Told about each record that has become visible in its queue. Must be quick and must not raise."""

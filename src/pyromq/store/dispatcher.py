@@ -7,12 +7,12 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
-from pyromq.store.arrival import Arrival, Listener, Run, code_of, due_entries
+from pyromq.store.arrival import Arrival, Listener, Run, Sends, Waiting, code_of, due_entries
 from pyromq.store.errors import DiskFullError, StoreFormatError, ensure
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
@@ -50,7 +50,7 @@ class Dispatcher:
         self._delays = delays
         self.listeners: list[tuple[Listener, Container[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
-        self.waiting: deque[Arrival | Run] = deque()
+        self.waiting: deque[Waiting] = deque()
         """Records that may not be seen yet, or could not be entered."""
         self.backlog = 0
         """How many records wait."""
@@ -66,7 +66,7 @@ class Dispatcher:
         self._advancing = False
         self._asked = -1
 
-    def hold(self, runs: Sequence[Arrival | Run], count: int) -> None:
+    def hold(self, runs: Sequence[Waiting], count: int) -> None:
         """Have records, `count` of them, wait until `advance` lets them be seen."""
         self.waiting.extend(runs)
         self.backlog += count
@@ -118,9 +118,9 @@ class Dispatcher:
                     listener(arrival)
         return True
 
-    def enter_run(self, run: Run) -> bool:
-        """`enter` for the records of a batch, as one. False when they must be entered one by one, again if need be."""
-        topic = run.topic
+    def enter_run(self, run: Run | Sends) -> bool:
+        """`enter` for the records of a batch or of several sends, as one. False when they must be entered one by one,
+        again if need be."""
         try:
             if not run.enter(self._index):
                 return False
@@ -130,12 +130,13 @@ class Dispatcher:
         self.last_timestamp = run.store_timestamp
         if self.stuck:
             self._resume()
+        there: Collection[str] = run.topics
         arrivals: Sequence[Arrival] = ()
         for listener, topics in self.listeners:
-            if topics is None or topic in topics:
+            if topics is None or any(topic in topics for topic in there):
                 arrivals = arrivals or run.arrivals()
                 for arrival in arrivals:
-                    if topics is None or topic in topics:  # hearing of one may change who wants the next
+                    if topics is None or arrival.topic in topics:  # hearing of one may change who wants the next
                         listener(arrival)
         return True
 
@@ -273,7 +274,7 @@ class Dispatcher:
                         waiting.popleft()
                 continue
             run = waiting[0]
-            if isinstance(run, Run) and not self.enter_run(run):
+            if not isinstance(run, Arrival) and not self.enter_run(run):
                 waiting.popleft()
                 waiting.extendleft(reversed(run.arrivals()))  # as many as there is space for
                 continue

@@ -19,9 +19,10 @@ from typing import Self
 
 from pyromq import disk, durable
 from pyromq.clock import wall_clock
+from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
-from pyromq.store.arrival import Listener
+from pyromq.store.arrival import Listener, Sends
 from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
@@ -112,6 +113,7 @@ class MessageStore:
         self.put = self._appender.put
         self.put_batch = self._appender.put_batch
         self.put_many = self._appender.put_many
+        self.put_run = self._appender.put_run
         self.role = config.broker_role
         self.store_host = store_host
         self.was_in_order = True
@@ -223,6 +225,10 @@ class MessageStore:
 
     put_many: Callable[[Sequence[PutMessage]], list[PutResult]]
     """`put` for each of several messages, in order, and quicker than that."""
+
+    put_run: Callable[[SendRun, bytes, bytes], Sends | None]
+    """The same for a run of plain sends, with their born host and what is to be added to their properties; None, and
+    nothing has changed, when they must be put one by one."""
 
     put_batch: Callable[[PutMessage], PutResult]
     """Append all messages of a batch body with consecutive offsets, as one unit."""

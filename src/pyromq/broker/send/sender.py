@@ -24,10 +24,12 @@ from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import ONEWAY_FLAG, Command, encode
 from pyromq.protocol.errors import MessageError, ValidationError
+from pyromq.protocol.frame import commands_of
 from pyromq.protocol.handles.ids import UniqueIdGenerator
 from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
 from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
 from pyromq.protocol.headers.sendreply import SendReplies
+from pyromq.protocol.headers.sendrun import SendRun, answer_sends
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import pack_host
@@ -36,8 +38,9 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.remoting.handler import Deferred, Grouped
 from pyromq.remoting.outbox import Frames
+from pyromq.store.arrival import Sends
 from pyromq.store.config import BrokerRole
-from pyromq.store.log.put import PutMessage, PutResult, PutStatus
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus, host_text
 
 CODE_OF_STATUS = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
@@ -68,6 +71,7 @@ _Send = tuple[Command, PutMessage, int, PutResult]
 _MARKS = frozenset({Property.TRANSACTION_PREPARED})
 """Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
 _OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
+_NOT_PLAIN = _MARKS | _OWN_PROPERTIES
 
 
 def refusal(result: PutResult) -> Refused:
@@ -108,7 +112,7 @@ class Sender(Part):
         return self._serve(SendMessageV2Header, request, connection)
 
     def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
-        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class))
+        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class), self._serve_run)
 
     def _serve(
         self, header_class: type[SendMessageHeader], request: Command, connection: Connection
@@ -167,6 +171,59 @@ class Sender(Part):
             return later
         self._store.stats.put_took(self._clock() - started, len(results))
         return answers
+
+    def _serve_run(self, run: SendRun, connection: Connection) -> bytes | Deferred | None:
+        """Plain sends that came together, as one; None when one of them needs a way of its own."""
+        started, config = self._clock(), self._config
+        if config.broker_role is _SLAVE or started < config.start_accept_send_request_time_stamp:
+            return None
+        if not (_NOT_PLAIN.isdisjoint(run.names) and all(map(self._is_open, run.places))):
+            return None
+        if self._trace is not config.trace_on:
+            self._note_settings()
+        sends = self._store.put_run(run, pack_host(connection.peer), self._suffix)
+        if sends is None:
+            return None
+        for (topic, _), count, size in zip(run.places, run.counts, sends.placed.place_sizes, strict=True):
+            self._stats.add_put(topic, count, size, count)
+        answers = answer_sends(run, sends.placed, host_text(sends.store_host), self._replies.parts)
+        if self._durability.needed({}):
+            later = Deferred()
+            last = PutResult(_PUT_OK, sends.physical_offset, sends.size)
+            self._durability.wait(last, partial(self._settle_run, later, started, answers, sends))
+            return later
+        self._store.stats.put_took(self._clock() - started, len(run))
+        return answers
+
+    def _is_open(self, place: tuple[str, int]) -> bool:
+        """Whether anybody may send a plain message to a place: what `_topic` and `message` ask of each."""
+        name, queue_id = place
+        topic = self._topics.get(name)
+        return (
+            topic is not None
+            and name[0] != "%"
+            and name not in names.FORBIDDEN_TOPICS
+            and name != _TIMER
+            and (not topic.order or is_writable(self._config.broker_permission))
+            and topic.topic_filter_type is not _MULTI_TAG
+            and 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
+        )
+
+    def _settle_run(self, later: Deferred, started: int, answers: bytes, sends: Sends, status: PutStatus) -> None:
+        """`_settle` for a run."""
+        self._store.stats.put_took(self._clock() - started, sends.count)
+        later.answer(answers if status is _PUT_OK else self._late_answers(sends, status))
+
+    def _late_answers(self, sends: Sends, status: PutStatus) -> bytes:
+        """What is said of messages that are stored, but not as safely as was asked for."""
+        answers: list[bytes] = []
+        host = sends.store_host
+        for request, each in zip(commands_of(sends.run), sends.arrivals(), strict=True):
+            result = PutResult(_PUT_OK, each.physical_offset, each.size, each.queue_offset, each.store_timestamp, host)
+            message = PutMessage(each.topic, each.queue_id, b"", property_map=each.properties)
+            if not request.flag & _ONEWAY:
+                answers.append(self._frame(request, message, each.queue_id, result, status))
+        return b"".join(answers)
 
     def _is_plain(self, header: SendMessageHeader, message: PutMessage) -> bool:
         """Whether a message is stored as it came, and acknowledged like all others."""

@@ -11,13 +11,14 @@ from struct import error as StructError  # noqa: N812 - a class under a lower-ca
 from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
+from pyromq.protocol.headers.sendrun import SendRun, write_sends
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import iter_batch
 from pyromq.protocol.records.host import V4_SIZE
 from pyromq.protocol.records.record import MAGIC_V1
 from pyromq.protocol.records.tags import tags_code
-from pyromq.store.arrival import Arrival, Run, code_of
+from pyromq.store.arrival import Arrival, Run, Sends, Waiting, code_of
 from pyromq.store.config import StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import DiskFullError
@@ -166,6 +167,40 @@ class Appender:
             for each in arrivals
         ]
 
+    def put_run(self, run: SendRun, born_host: bytes, suffix: bytes) -> Sends | None:
+        """Append a run of plain sends, with `suffix` added to the properties of each; None, and nothing has changed,
+        when that takes more than to append them: `put` says what, for each of them."""
+        dispatcher, rules, flags, file = self._dispatcher, self.rules, self._flags, self._log.last
+        count = len(run)
+        crowded = dispatcher.backlog + count >= rules.max_waiting if self.sync else dispatcher.waiting
+        if crowded or flags.bits or rules.asks_always or file is None:
+            return None
+        if run.sys_flags & _SPECIAL or not rules.marks.isdisjoint(run.names):
+            return None
+        tails: list[Tail] = []
+        for place in run.places:
+            tail = self._known.get(place)
+            if tail is None or not tail.plain:
+                return None
+            tails.append(tail)
+        start, timestamp = file.position, self._clock()
+        numbers = [tail.next_offset for tail in tails]
+        room = (start, self._log.limit, file.start, rules.surely_small)
+        placed = write_sends(run, file.raw, room, numbers, (born_host, self.store_host, suffix, timestamp))
+        if placed is None:
+            return None
+        size = placed.size
+        file.position = start + size  # last: the flush thread believes it
+        for tail, added in zip(tails, run.counts, strict=True):
+            tail.next_offset += added
+        queues = [tail.queue for tail in tails]
+        sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, suffix)
+        if self.sync or not dispatcher.enter_run(sends):
+            self._hold((sends,), count)
+        self._stats.put_count += count
+        self._stats.put_bytes += size
+        return sends
+
     def put_batch(self, message: PutMessage) -> PutResult:
         """Expand a producer's batch into records with consecutive offsets and append them as one."""
         if message.property_map is None:
@@ -239,7 +274,7 @@ class Appender:
         self._stats.put_failed += 1
         return result
 
-    def _hold(self, runs: Sequence[Arrival | Run], count: int) -> None:
+    def _hold(self, runs: Sequence[Waiting], count: int) -> None:
         """Nobody may see the messages before they are on disk, or before there is space for their entries."""
         dispatcher = self._dispatcher
         dispatcher.hold(runs, count)

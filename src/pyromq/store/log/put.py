@@ -53,7 +53,8 @@ _STORED = frozenset(
 
 
 @lru_cache(maxsize=16)
-def _host_text(host: bytes) -> str:
+def host_text(host: bytes) -> str:
+    """A host as message ids begin with it."""
     return host.hex().upper()
 
 
@@ -129,7 +130,7 @@ class PutResult(msgspec.Struct, gc=False):
         """The offset message id, or several joined with commas; "" when nothing was stored."""
         if self.physical_offset < 0:
             return ""
-        host = _host_text(self.store_host)
+        host = host_text(self.store_host)
         if not self.entries:
             return f"{host}{self.physical_offset:016X}"
         return message_ids(host, self.entries)

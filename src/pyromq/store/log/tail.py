@@ -6,16 +6,12 @@ Invariant: a tail is ahead of its queue by the messages that are in the log and 
 from collections.abc import Sequence
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
-from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import V4_SIZE
 from pyromq.protocol.records.record import MAGIC_V1, MAGIC_V2
-from pyromq.store.arrival import Arrival, Run
+from pyromq.store.arrival import Waiting
 from pyromq.store.log.plainrecord import MAX_TOPIC, MIN_SIZE
 from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.table import ConsumeQueues
-
-_TRANSACTION = sysflag.TRANSACTION_MASK
-_QUEUED = (sysflag.NOT_TRANSACTIONAL, sysflag.COMMIT)
 
 
 class Tail:
@@ -39,7 +35,7 @@ class Tail:
 class Tails:
     """The tails of the queues of one store that take messages at present; `waiting` is what is not in them yet."""
 
-    def __init__(self, queues: ConsumeQueues, waiting: Sequence[Arrival | Run]) -> None:
+    def __init__(self, queues: ConsumeQueues, waiting: Sequence[Waiting]) -> None:
         self._queues = queues
         self._waiting = waiting
         self.known: dict[tuple[str, int], Tail] = {}
@@ -59,8 +55,8 @@ class Tails:
         if tail is not None:
             return tail.next_offset
         for entry in reversed(self._waiting):
-            if entry.topic == topic and entry.queue_id == queue_id and entry.sys_flag & _TRANSACTION in _QUEUED:
-                return entry.next_offset
+            if (end := entry.end_of(topic, queue_id)) is not None:
+                return end
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 

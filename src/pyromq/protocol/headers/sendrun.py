@@ -1,0 +1,165 @@
+"""A run of plain sends: requests of one code, behind each other on one connection, that the native core carries as one.
+
+The core recognises them in a stream of frames, writes their records and their answers; between these steps Python
+decides, by the values that `SendRun` shows. What is not plain never becomes part of a run, and a run that cannot be
+carried goes the way of all requests: `protocol.frame.commands_of` makes them of it. So without the core there are no
+runs, and the twins here say so; what a run must come to is what its requests come to one by one, which tests hold.
+"""
+
+import struct
+from collections.abc import Sequence
+from json.encoder import encode_basestring_ascii as quote
+from mmap import mmap
+from typing import Protocol
+
+from pyromq import native
+
+Place = tuple[str, int]
+"""Topic and queue id."""
+
+
+class SendRun(Protocol):
+    """Plain sends: SEND_MESSAGE or SEND_MESSAGE_V2, not of a batch, with properties among which are an id and no
+    `WAIT=false`."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def code(self) -> int:
+        """Of all its requests."""
+
+    @property
+    def stream(self) -> bytes | bytearray:
+        """The bytes it is a part of."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the stream."""
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """Where its frames begin in the stream."""
+
+    @property
+    def oneways(self) -> int:
+        """How many want no answer."""
+
+    @property
+    def sys_flags(self) -> int:
+        """The system flags of all of them together."""
+
+    @property
+    def places(self) -> Sequence[Place]:
+        """Each queue they go to, as they came."""
+
+    @property
+    def counts(self) -> Sequence[int]:
+        """How many go to each place."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of all properties that one of them has."""
+
+    def send(self, number: int) -> tuple[int, int, bytes, str, int, bool, bool]:
+        """Of one: the number of its place, system flag, properties, unique key and opaque; oneway; binary header."""
+
+
+class Placed(Protocol):
+    """Where the records of a run are in log and queues."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all records."""
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The physical offset of each."""
+
+    @property
+    def sizes(self) -> Sequence[int]: ...
+
+    @property
+    def numbers(self) -> Sequence[int]:
+        """The queue offset of each."""
+
+    @property
+    def place_sizes(self) -> Sequence[int]:
+        """For each place, the bytes of its records."""
+
+    @property
+    def entries(self) -> Sequence[tuple[bytes, int, int]]:
+        """For each place, the entries of its queue, where its first record begins and where its last one ends."""
+
+    @property
+    def keys(self) -> bytes:
+        """The keys of all records for the index: hash 4, physical offset 8, store time 8."""
+
+
+@native.twin
+def cut_sends(stream: bytes | bytearray, position: int, max_frame: int) -> SendRun | None:  # noqa: ARG001 - the core's
+    """The plain sends that begin at a position of a stream of frames; None if there is none."""
+    return None
+
+
+@native.twin
+def write_sends(
+    run: SendRun,  # noqa: ARG001 - as all here: what the core needs
+    file: mmap,  # noqa: ARG001
+    place: tuple[int, int, int, int],  # noqa: ARG001
+    numbers: Sequence[int],  # noqa: ARG001
+    common: tuple[bytes, bytes, bytes, int],  # noqa: ARG001
+) -> Placed | None:
+    """Write the records of a run into a file of the log behind its position, which is the caller's to move.
+
+    `place` is the position, how far may be written, the offset of the file, and a size at which no record is too large;
+    `numbers` the next offset of each place; `common` born host, store host, what is added to the properties, and the
+    store time. None, and nothing has changed, if there is no room or a record is larger.
+    """
+    return None
+
+
+Parts = tuple[bytes, bytes, bytes, bytes]
+"""What answers of one broker have in common: in JSON what follows the transaction id and the opaque, in binary headers
+what comes before the opaque and behind the transaction id."""
+
+
+@native.twin
+def answer_sends(run: SendRun, placed: Placed, host: str, parts: Parts) -> bytes:
+    """The answers to the sends of a run that want one, as frames: all say SUCCESS. `host` is the store's, in digits."""
+    middle, end, start, tail = parts
+    answers: list[bytes] = []
+    for index, (offset, number) in enumerate(zip(placed.offsets, placed.numbers, strict=True)):
+        place, _, _, unique_key, opaque, oneway, binary = run.send(index)
+        if oneway:
+            continue
+        message_id, queue_id = f"{host}{offset:016X}", run.places[place][1]
+        if binary:
+            fields = (
+                ("msgId", message_id),
+                ("queueId", queue_id),
+                ("queueOffset", number),
+                ("transactionId", unique_key),
+            )
+            block = b"".join([binary_field(name, str(value)) for name, value in fields]) + tail
+            head = start + _BINARY_MIDDLE.pack(opaque, 1, 0, len(block)) + block
+        else:
+            head = (
+                f'{{"code":0,"extFields":{{"msgId":"{message_id}","queueId":"{queue_id}","queueOffset":"{number}",'
+                f'"transactionId":{quote(unique_key)}'.encode()
+                + middle
+                + b"%d" % opaque
+                + end
+            )
+        answers.append(_WORDS.pack(4 + len(head), binary << 24 | len(head)) + head)
+    return b"".join(answers)
+
+
+def binary_field(name: str, value: str) -> bytes:
+    """One field of a binary header."""
+    key, text = name.encode(), value.encode()
+    return len(key).to_bytes(2) + key + len(text).to_bytes(4) + text
+
+
+_WORDS = struct.Struct(">II")
+# opaque, flag, remark length, length of the fields
+_BINARY_MIDDLE = struct.Struct(">iiII")

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -29,6 +30,7 @@ FOUND = (
     3867653372,  # a queue was being rebuilt at the second cut, which also took the manifest
     3468115012,  # a record whose torn store time lies in the future
     2476282224,  # a flipped bit turned the body of one message into that of another
+    2751191213,  # a message with a flipped bit was readable until its queue was built again
 )
 """Seeds that once failed."""
 
@@ -177,6 +179,8 @@ class Life:
                     for message, number in zip(result.messages(), result.queue_offsets, strict=True):
                         place = topic, queue_id, number
                         assert message.queue_offset == number
+                        if crc32(message.body) & 0x7FFFFFFF != message.body_crc:
+                            continue  # a flipped bit: readers are told, and a recovery from the log leaves it out
                         found[place] = message.body
                         if _is_itself(message):  # a flipped bit may have made its body that of another
                             assert message.body not in bodies, f"{place} repeats {bodies[message.body]}"

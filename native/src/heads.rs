@@ -258,7 +258,9 @@ fn read_fields(json: &mut Json<'_>, code: i32, arena: &mut Vec<u8>) -> Option<Fi
     loop {
         let name = json.key()?;
         match field(code, json.text.get(name)?) {
-            None => drop(json.plain()?),
+            None => {
+                json.plain()?;
+            }
             Some((Field::Properties, bit)) => {
                 fields.once(bit)?;
                 let start = arena.len();
@@ -422,7 +424,7 @@ fn special(text: &[u8], mut at: usize) -> Option<usize> {
     while let Some(chunk) = text.get(at..at + 8) {
         let word = u64::from_le_bytes(chunk.try_into().ok()?);
         let control = word.wrapping_sub(ONES * 0x20) & !word & HIGHS;
-        let found = zero_in(word ^ ONES * u64::from(b'"')) | zero_in(word ^ ONES * u64::from(b'\\')) | control;
+        let found = zero_in(word ^ (ONES * u64::from(b'"'))) | zero_in(word ^ (ONES * u64::from(b'\\'))) | control;
         if found != 0 {
             // The lowest bit is exact; borrows reach only the bytes above it.
             return Some(at + found.trailing_zeros() as usize / 8);

@@ -237,7 +237,8 @@ fn frame_at(stream: &[u8], position: usize, max_frame: usize) -> Option<(Range<u
     let length = word(stream, position)? as usize;
     let kind = word(stream, position + 4)?;
     let header = (kind & 0xFF_FFFF) as usize;
-    if length < 4 || length.checked_add(4)? > max_frame || header > length - 4 || header > MAX_HEADER || kind >> 24 > 1 {
+    if length < 4 || length.checked_add(4)? > max_frame || header > length - 4 || header > MAX_HEADER || kind >> 24 > 1
+    {
         return None;
     }
     let end = position.checked_add(4 + length)?;
@@ -246,7 +247,12 @@ fn frame_at(stream: &[u8], position: usize, max_frame: usize) -> Option<(Range<u
 
 /// The plain sends that begin at a position of a stream of frames; None if there is none.
 #[pyfunction]
-pub fn cut_sends(py: Python<'_>, stream: Bound<'_, PyAny>, position: usize, max_frame: usize) -> PyResult<Option<Py<SendRun>>> {
+pub fn cut_sends(
+    py: Python<'_>,
+    stream: Bound<'_, PyAny>,
+    position: usize,
+    max_frame: usize,
+) -> PyResult<Option<Py<SendRun>>> {
     let bytes: Bytes = stream.extract()?;
     if frame_at(bytes.slice(), position, max_frame).is_none() {
         return Ok(None);
@@ -543,7 +549,10 @@ fn field(out: &mut Vec<u8>, name: &str, value: &[u8]) {
 
 fn hexadecimal(out: &mut Vec<u8>, number: u64) {
     for byte in number.to_be_bytes() {
-        out.extend_from_slice(&[b"0123456789ABCDEF"[usize::from(byte >> 4)], b"0123456789ABCDEF"[usize::from(byte & 15)]]);
+        out.extend_from_slice(&[
+            b"0123456789ABCDEF"[usize::from(byte >> 4)],
+            b"0123456789ABCDEF"[usize::from(byte & 15)],
+        ]);
     }
 }
 

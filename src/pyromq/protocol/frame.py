@@ -91,7 +91,7 @@ class FrameReader:
         longest = self._max_frame - 4
         position = 0
         while size - position >= 8:
-            if runs and (run := cut_sends(stream, position, self._max_frame)) is not None:
+            if runs and (run := _run_at(stream, position, self._max_frame)) is not None:
                 items.append(run)
                 position = run.end
                 continue
@@ -125,6 +125,14 @@ class FrameReader:
         if header_length > length - 4:
             raise FrameError(f"frame declares {length} bytes but a header of {header_length}")
         raise FrameError(f"frame declares a header of {header_length} bytes, more than the {MAX_HEADER} allowed")
+
+
+def _run_at(stream: bytes | bytearray, position: int, max_frame: int) -> SendRun | None:
+    """The run that begins at a position; None also if the core fails at it, since Python reads the frames then."""
+    try:
+        return cut_sends(stream, position, max_frame)
+    except native.NativeCoreError:
+        return None
 
 
 def commands_of(run: SendRun) -> list[Command]:

@@ -148,6 +148,17 @@ def test_a_stream_with_runs_is_read_as_one_without(pieces: list[bytes]) -> None:
     assert read(pieces, runs=True) == read(pieces, runs=False)
 
 
+def test_frames_at_which_the_core_fails_are_read_by_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_arguments: object) -> None:
+        raise native.NativeCoreError("of a test")
+
+    stream = encode(Command.request(RequestCode.HEART_BEAT, body=b"{}")) * 3
+    as_ever = read([stream], runs=False)
+    monkeypatch.setattr("pyromq.protocol.frame.cut_sends", fails)
+    assert read([stream], runs=True) == as_ever
+    assert len(as_ever.commands) == 3
+
+
 FIELDS = '"a":"g","b":"orders","c":"T","d":"4","e":"0","f":"0","g":"0","h":"0"'
 EXT = FIELDS + ',"i":"UNIQ_KEY\\u0001u\\u0002"'
 ODD_TEXTS = [

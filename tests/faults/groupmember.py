@@ -17,7 +17,8 @@ async def main(namesrv: str, group: str, topic: str, kind: str) -> None:
 
     @consumer.listen(orderly=kind == "orderly")
     async def say(message: ReceivedMessage) -> None:
-        print(message.queue_id, message.queue_offset, flush=True)  # noqa: T201 - for who started it
+        # One text: listeners run in several threads, and a kill between two pieces would leave half a line.
+        print(f"{message.queue_id} {message.queue_offset}\n", end="", flush=True)  # noqa: T201 - for who started it
 
     async with consumer:
         await asyncio.Event().wait()

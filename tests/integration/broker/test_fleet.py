@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -21,17 +22,18 @@ from pyromq import Admin, Message, MessageQueue, Producer, PullConsumer
 from pyromq.broker.fleet.channel import Answers, Questions
 from pyromq.broker.fleet.plan import STEP
 from pyromq.broker.httpserver import Page
-from tests.processes import BOUND, Server, broker, free_port, name_server, port_of, run
+from tests.processes import BOUND, MOST_WORKERS, Server, broker, free_port, name_server, port_of, run
 
 TOPIC = "orders"
 
 
 def fleet_port() -> int:
-    """A port for a fleet of two."""
+    """A port for a fleet of two, below those of other servers: of theirs the second broker's might be one."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MOST_WORKERS
     while True:
-        port = free_port()
+        port = random.randrange(6_000 + 2 * STEP * worker, 11_900, 2 * STEP * MOST_WORKERS)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
-            for each in range(port + STEP - 2, port + STEP + 2):
+            for each in (*range(port - 2, port + 2), *range(port + STEP - 2, port + STEP + 2)):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", each))
             return port
 

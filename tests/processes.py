@@ -1,6 +1,7 @@
 """Servers as processes of their own: started from the command line, found by the line they announce, killed at will."""
 
 import contextlib
+import itertools
 import json
 import os
 import random
@@ -118,15 +119,26 @@ class Server:
             self.log.extend(stream)
 
 
+def _candidates() -> Iterator[int]:
+    """The ports of this process in any order, again and again; taking the next is one step for all threads."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MOST_WORKERS
+    ports = list(range(12_000 + 4 * worker, 32_000, 4 * MOST_WORKERS))
+    random.shuffle(ports)
+    return itertools.cycle(ports)
+
+
+_CANDIDATES = _candidates()
+
+
 def free_port() -> int:
     """A port that is free with its neighbours, for the fast and the replication port, and still is after a restart.
 
     Below those that the system gives to connections: one of them could take it while the server is down. Processes
-    that run tests beside each other choose from different ones.
+    that run tests beside each other choose from different ones, and no process gets one twice: two threads that ask at
+    the same time would both find it free.
     """
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MOST_WORKERS
     while True:
-        port = random.randrange(12_000 + 4 * worker, 32_000, 4 * MOST_WORKERS)
+        port = next(_CANDIDATES)
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             for each in range(port - 2, port + 2):
                 stack.enter_context(socket.socket()).bind(("127.0.0.1", each))

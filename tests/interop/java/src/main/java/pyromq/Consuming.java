@@ -190,6 +190,8 @@ final class Consuming {
         long end = System.currentTimeMillis() + Cluster.BOUND_MS;
         while (got.size() < 5 && System.currentTimeMillis() < end) {
             got.addAll(consumer.poll(1000));
+            // The client may still hand out what a pull from before the seek, the first ten, brings after it.
+            got.removeIf(message -> message.getQueueOffset() < 10);
         }
         equal(names("m", 20).subList(15, 20), sorted(got), "messages after the seek");
         check(consumer.offsetForTimestamp(queue, 0L) == 0, "offset by time");

@@ -3,8 +3,9 @@
 import asyncio
 import os
 import signal
+import sys
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from pyromq.client.producer.results import LocalTransactionState, SendResult, Se
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import Message, MessageQueue
+from pyromq.remoting.errors import ConnectionLost
 from tests.unit.client.fakes import FakeCluster
 from tests.unit.client.test_transaction import Listener
 
@@ -161,6 +163,41 @@ def test_bound_on_async_sends() -> None:
         release.set()
         assert first.result(WAIT).status is SendStatus.SEND_OK
         assert producer.send_async(Message("T", b"x")).result(WAIT).status is SendStatus.SEND_OK
+
+
+def test_threads_that_race_do_not_pass_the_bound() -> None:
+    bound, threads = 3, 8
+    stage = Stage(async_queue=bound)
+    broker = stage.cluster.brokers["a"]
+    never: Future[Command] = Future()
+
+    async def unanswered() -> Command:
+        return await asyncio.wrap_future(never)
+
+    with stage.producer() as producer, ThreadPoolExecutor(threads) as pool:
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
+        try:
+            for _ in range(50):
+                never = Future()
+                broker.script = [lambda _: unanswered()] * bound
+                together = threading.Barrier(threads)
+
+                def attempt(together: threading.Barrier = together) -> Future[SendResult] | None:
+                    together.wait(WAIT)
+                    try:
+                        return producer.send_async(Message("T", b"x"), timeout=WAIT)
+                    except TooManyRequestsError:
+                        return None
+
+                tried = [pool.submit(attempt) for _ in range(threads)]
+                begun = [each.result(WAIT) for each in tried]
+                accepted = [outcome for outcome in begun if outcome is not None]
+                never.set_exception(ConnectionLost("the broker went away"))
+                assert len(accepted) == bound
+                wait(accepted, WAIT)
+        finally:
+            sys.setswitchinterval(interval)
 
 
 def test_backpressure_blocks_the_caller() -> None:

@@ -3,6 +3,7 @@
 import contextvars
 import functools
 import logging
+import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack
@@ -65,7 +66,8 @@ class Producer(GroupClient[AsyncProducer]):
 
     def _stand_before(self, producer: AsyncProducer) -> None:
         super().__init__(producer, f"producer {producer.group!r}")
-        self._under_way: set[Future[SendResult]] = set()
+        self._under_way = 0
+        self._counting = threading.Lock()
 
     @property
     def config(self) -> ProducerConfig:
@@ -112,13 +114,13 @@ class Producer(GroupClient[AsyncProducer]):
         """
         loop = self._running()
         tracecontext.carry(payload)
-        if len(self._under_way) >= self.config.async_queue:
-            bound = self.config.async_queue
-            raise TooManyRequestsError(f"{bound} asynchronous sends are under way already; wait for some of them")
+        bound = self.config.async_queue
+        with self._counting:
+            if self._under_way >= bound:
+                raise TooManyRequestsError(f"{bound} asynchronous sends are under way already; wait for some of them")
+            self._under_way += 1
         outcome: Future[SendResult] = Future()
-        # Adding to and discarding from a set are single steps under the GIL.
-        self._under_way.add(outcome)
-        outcome.add_done_callback(self._under_way.discard)
+        outcome.add_done_callback(self._ended)
         try:
             held = loop.call(lambda: self._client.reserve(payload, timeout)) if self.config.backpressure else None
         except ClientError as error:
@@ -132,6 +134,10 @@ class Producer(GroupClient[AsyncProducer]):
             lambda: background.chain(lambda: self._client.begin_send(payload, callback, timeout, choice, held), outcome)
         )
         return outcome
+
+    def _ended(self, _: "Future[SendResult]") -> None:
+        with self._counting:
+            self._under_way -= 1
 
     send_oneway = _in_context(AsyncProducer.send_oneway)
     send_in_transaction = waiting(AsyncProducer.send_in_transaction)

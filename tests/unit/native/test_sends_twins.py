@@ -294,7 +294,7 @@ class World:
         self.store.add_listener(self.arrivals.append)
         self.store.add_hook(lambda _: None, ["DELAY"])
         self.sender = Sender(self.core)
-        self.sender._ids = lambda: "made"  # type: ignore[assignment]
+        self.sender._imprint.ids = lambda: "made"
         self.rig = Rig(guarded(self.sender.handlers()))
 
     async def exchange(self, pieces: Sequence[bytes]) -> None:
@@ -320,7 +320,7 @@ class World:
         facts = "topic", "queue_id", "queue_offset", "physical_offset", "size", "tags_code", "sys_flag", "properties"
         seen = [[getattr(each, name) for name in facts] for each in self.arrivals]
         put = self.store.stats
-        stats = put.put_count, put.put_bytes, put.put_failed, self.sender.busy
+        stats = put.put_count, put.put_bytes, put.put_failed, self.sender._answers.busy
         topics = [self.core.stats.total(stat, topic) for stat in Stat for topic in TOPICS]
         remoting = self.rig.stats
         counts = remoting.requests, remoting.oneways, remoting.responses, remoting.faults, remoting.requests_in_flight

@@ -20,7 +20,7 @@ from pyromq.broker.pop.longpoll import PopPark
 from pyromq.broker.pop.records import MAX_MESSAGES, PopCheckpoint
 from pyromq.broker.pop.revivelog import ReviveLog
 from pyromq.broker.refusals import answer
-from pyromq.broker.send.sender import refusal
+from pyromq.broker.send.answers import refusal
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pyromq.protocol.codes import RequestCode, ResponseCode

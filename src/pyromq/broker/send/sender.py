@@ -1,6 +1,7 @@
 """SEND_MESSAGE, SEND_MESSAGE_V2 and SEND_BATCH_MESSAGE: check, store, answer.
 
-A plain send goes through `_serve` top to bottom. Kinds of messages that need more (retries, transactions) add a step,
+A send goes through `_serve` top to bottom, several that came together through `_serve_many`, and what the native core
+recognised as plain through `runs`. Kinds of messages that need more (retries, transactions) add a step,
 which sees the message before it is stored and may rewrite or refuse it.
 """
 
@@ -15,21 +16,19 @@ from typing import Final
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.part import Figure, Part, limit
-from pyromq.broker.refusals import answer as refused
+from pyromq.broker.send.answers import Answers
+from pyromq.broker.send.imprint import Imprint
+from pyromq.broker.send.runs import MARKS, OWN_PROPERTIES, Runs
 from pyromq.broker.tables.newnames import party_of
 from pyromq.errors import PyroMQError
 from pyromq.protocol import names
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
-from pyromq.protocol.command import ONEWAY_FLAG, Command, encode
-from pyromq.protocol.errors import MessageError, ValidationError
-from pyromq.protocol.frame import commands_of
+from pyromq.protocol.command import ONEWAY_FLAG, Command
+from pyromq.protocol.errors import MessageError
 from pyromq.protocol.handles.ids import UniqueIdGenerator
-from pyromq.protocol.handles.recall import RecallHandle, encode_recall_handle
-from pyromq.protocol.headers.send import SendMessageHeader, SendMessageResponseHeader, SendMessageV2Header
-from pyromq.protocol.headers.sendreply import SendReplies
-from pyromq.protocol.headers.sendrun import SendRun, answer_sends
+from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header
 from pyromq.protocol.properties import MAX_PROPERTIES, Property, decode_properties, encode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import pack_host
@@ -38,22 +37,8 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Answer, Handler
 from pyromq.remoting.handler import Deferred, Grouped
 from pyromq.remoting.outbox import Frames
-from pyromq.store.arrival import Sends
 from pyromq.store.config import BrokerRole
-from pyromq.store.log.put import PutMessage, PutResult, PutStatus, host_text
-
-CODE_OF_STATUS = {
-    PutStatus.PUT_OK: ResponseCode.SUCCESS,
-    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
-    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.WHEEL_TIMER_MSG_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
-    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
-    PutStatus.OS_PAGE_CACHE_BUSY: ResponseCode.SYSTEM_BUSY,
-}
-"""Every other status is SYSTEM_ERROR."""
+from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 
 Step = Callable[[SendMessageHeader, PutMessage, Command], None]
 """Sees a message whose topic or properties mark it as special, before it is stored; may rewrite it or raise Refused."""
@@ -68,17 +53,6 @@ _TIMER = names.TIMER_TOPIC
 _UNIQUE_KEY: Final[str] = Property.UNIQ_KEY
 _Send = tuple[Command, PutMessage, int, PutResult]
 """A request with its message, the queue it asked for and the outcome."""
-_MARKS = frozenset({Property.TRANSACTION_PREPARED})
-"""Properties of messages that the steps want to see; they see all whose topic begins with % as well."""
-_OWN_PROPERTIES = frozenset({Property.MSG_REGION, Property.TRACE_ON, Property.CLUSTER, Property.POP_CK})
-_NOT_PLAIN = _MARKS | _OWN_PROPERTIES
-
-
-def refusal(result: PutResult) -> Refused:
-    """What a client is told about a message that was not stored."""
-    code = CODE_OF_STATUS.get(result.status, ResponseCode.SYSTEM_ERROR)
-    prefix = "[PC_SYNCHRONIZED]broker busy: " if result.status is PutStatus.OS_PAGE_CACHE_BUSY else ""
-    return Refused(code, f"{prefix}{result.status.name}: {result.reason}")
 
 
 class Sender(Part):
@@ -91,11 +65,11 @@ class Sender(Part):
         self._durability = core.durability
         self._stats = core.stats
         self._clock = core.clock
-        self._ids = UniqueIdGenerator(core.store.store_host.ip, os.getpid(), secrets.randbits(32), core.clock)
         self._steps = steps
-        self._note_settings()
-        self.busy = 0
-        """How often a message was refused because too many wait for the disk."""
+        ids = UniqueIdGenerator(core.store.store_host.ip, os.getpid(), secrets.randbits(32), core.clock)
+        self._imprint = Imprint(core.config, ids)
+        self._answers = Answers(core.config, self._imprint)
+        self._runs = Runs(core, self._imprint, self._answers)
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -105,14 +79,14 @@ class Sender(Part):
 
     def metrics(self) -> Iterable[Figure]:
         """Messages that were refused."""
-        yield limit("waiting_messages", self.busy)
+        yield limit("waiting_messages", self._answers.busy)
 
     def send_batch(self, request: Command, connection: Connection) -> Answer | Deferred:
         """SEND_BATCH_MESSAGE, once it is known who writes."""
         return self._serve(SendMessageV2Header, request, connection)
 
     def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
-        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class), self._serve_run)
+        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class), self._runs.serve)
 
     def _serve(
         self, header_class: type[SendMessageHeader], request: Command, connection: Connection
@@ -125,16 +99,15 @@ class Sender(Part):
             self._check_batch(header.topic)
             result = self._store.put_batch(message)
         else:
-            if header.topic[0] == "%" or not _MARKS.isdisjoint(properties):
+            if header.topic[0] == "%" or not MARKS.isdisjoint(properties):
                 for step in self._steps:
                     step(header, message, request)
                 properties = message.property_map or {}
             result = self._store.put(message)
         if not result.stored:
-            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
-            raise refusal(result)
+            raise self._answers.refusal(result)
         self._stats.add_put(message.topic, result.count, result.size)
-        answer = self._frame(request, message, queue_id, result)
+        answer = self._answers.frame(request, message, queue_id, result)
         if self._durability.needed(properties):
             later = Deferred()
             self._durability.wait(
@@ -163,7 +136,7 @@ class Sender(Part):
         results = self._store.put_many(messages)
         sends = list(zip(requests, messages, queue_ids, results, strict=True))
         self._count_many(messages, results)
-        answers = b"".join([self._frame(*send) for send in sends if not send[0].flag & _ONEWAY])
+        answers = b"".join([self._answers.frame(*send) for send in sends if not send[0].flag & _ONEWAY])
         last = next((result for result in reversed(results) if result.stored), None)
         if last is not None and self._durability.needed({}):
             later = Deferred()
@@ -172,66 +145,13 @@ class Sender(Part):
         self._store.stats.put_took(self._clock() - started, len(results))
         return answers
 
-    def _serve_run(self, run: SendRun, connection: Connection) -> bytes | Deferred | None:
-        """Plain sends that came together, as one; None when one of them needs a way of its own."""
-        started, config = self._clock(), self._config
-        if config.broker_role is _SLAVE or started < config.start_accept_send_request_time_stamp:
-            return None
-        if not (_NOT_PLAIN.isdisjoint(run.names) and all(map(self._is_open, run.places))):
-            return None
-        if self._trace is not config.trace_on:
-            self._note_settings()
-        sends = self._store.put_run(run, pack_host(connection.peer), self._suffix)
-        if sends is None:
-            return None
-        for (topic, _), count, size in zip(run.places, run.counts, sends.placed.place_sizes, strict=True):
-            self._stats.add_put(topic, count, size, count)
-        answers = answer_sends(run, sends.placed, host_text(sends.store_host), self._replies.parts)
-        if self._durability.needed({}):
-            later = Deferred()
-            last = PutResult(_PUT_OK, sends.physical_offset, sends.size)
-            self._durability.wait(last, partial(self._settle_run, later, started, answers, sends))
-            return later
-        self._store.stats.put_took(self._clock() - started, len(run))
-        return answers
-
-    def _is_open(self, place: tuple[str, int]) -> bool:
-        """Whether anybody may send a plain message to a place: what `_topic` and `message` ask of each."""
-        name, queue_id = place
-        topic = self._topics.get(name)
-        return (
-            topic is not None
-            and name[0] != "%"
-            and name not in names.FORBIDDEN_TOPICS
-            and name != _TIMER
-            and (not topic.order or is_writable(self._config.broker_permission))
-            and topic.topic_filter_type is not _MULTI_TAG
-            and 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
-        )
-
-    def _settle_run(self, later: Deferred, started: int, answers: bytes, sends: Sends, status: PutStatus) -> None:
-        """`_settle` for a run."""
-        self._store.stats.put_took(self._clock() - started, sends.count)
-        later.answer(answers if status is _PUT_OK else self._late_answers(sends, status))
-
-    def _late_answers(self, sends: Sends, status: PutStatus) -> bytes:
-        """What is said of messages that are stored, but not as safely as was asked for."""
-        answers: list[bytes] = []
-        host = sends.store_host
-        for request, each in zip(commands_of(sends.run), sends.arrivals(), strict=True):
-            result = PutResult(_PUT_OK, each.physical_offset, each.size, each.queue_offset, each.store_timestamp, host)
-            message = PutMessage(each.topic, each.queue_id, b"", property_map=each.properties)
-            if not request.flag & _ONEWAY:
-                answers.append(self._frame(request, message, each.queue_id, result, status))
-        return b"".join(answers)
-
     def _is_plain(self, header: SendMessageHeader, message: PutMessage) -> bool:
         """Whether a message is stored as it came, and acknowledged like all others."""
         properties = message.property_map or {}
         return (
             not header.batch
             and header.topic[0] != "%"
-            and _MARKS.isdisjoint(properties)
+            and MARKS.isdisjoint(properties)
             and properties.get(Property.WAIT) != "false"
         )
 
@@ -241,49 +161,8 @@ class Sender(Part):
         """Messages are as safe as they were asked to be, or the wait for that is over."""
         self._store.stats.put_took(self._clock() - started, len(sends))
         if status is not _PUT_OK:
-            answers = b"".join([self._frame(*send, status) for send in sends if not send[0].flag & _ONEWAY])
+            answers = b"".join([self._answers.frame(*send, status) for send in sends if not send[0].flag & _ONEWAY])
         later.answer(answers)
-
-    def _frame(
-        self, request: Command, message: PutMessage, queue_id: int, result: PutResult, status: PutStatus = _PUT_OK
-    ) -> bytes:
-        """The answer to one send, as a frame."""
-        unique_key = (message.property_map or {}).get(_UNIQUE_KEY)
-        if result.status is status is _PUT_OK and unique_key and message.topic != _TIMER and not request.serialization:
-            return self._replies.frame(request.opaque, result.message_id, queue_id, result.queue_offset, unique_key)
-        if not result.stored:
-            self.busy += result.status is PutStatus.OS_PAGE_CACHE_BUSY
-            return encode(refused(request, refusal(result)))
-        header = self._header(message, queue_id, result)
-        remark = None if status is _PUT_OK else status.name
-        return encode(request.reply(CODE_OF_STATUS[status], header, remark=remark))
-
-    def _header(self, message: PutMessage, queue_id: int, result: PutResult) -> SendMessageResponseHeader:
-        """What is said about a stored message, in the form that says everything."""
-        properties = message.property_map or {}
-        return SendMessageResponseHeader(
-            msg_id=result.message_id,
-            queue_id=queue_id,
-            queue_offset=result.queue_offset,
-            transaction_id=properties.get(Property.UNIQ_KEY),
-            recall_handle=self._recall_handle(properties) if message.topic == names.TIMER_TOPIC else None,
-            msg_region=self._config.region_id,
-            trace_on=self._config.trace_on,
-        )
-
-    def _recall_handle(self, properties: dict[str, str]) -> str | None:
-        """With which a producer can take a timed message back; none for retries."""
-        topic, slot = properties.get(Property.REAL_TOPIC, ""), properties.get(Property.TIMER_OUT_MS, "")
-        if names.is_retry_topic(topic):
-            return None
-        try:
-            # A millisecond more, so that rounding down leads a recall to the same slot.
-            due = int(slot) + 1
-            return encode_recall_handle(
-                RecallHandle(topic, self._config.broker_name, due, properties.get(Property.UNIQ_KEY, ""))
-            )
-        except (ValueError, ValidationError):
-            return None  # the message is stored all the same
 
     def _topic(self, header: SendMessageHeader, request: Command, connection: Connection, now: int) -> TopicConfig:
         """The topic that a message may be stored in, made if it has to be.
@@ -355,11 +234,12 @@ class Sender(Part):
                 f"the properties have {len(text)} characters, more than {MAX_PROPERTIES}",
             )
         properties = decode_properties(text)
-        if self._trace is not self._config.trace_on:
-            self._note_settings()
-        if _UNIQUE_KEY in properties and _OWN_PROPERTIES.isdisjoint(properties):
-            properties.update(self._added)
-            stored_text = text.encode() + (self._suffix if text[-1] == "\x02" else b"\x02" + self._suffix)
+        imprint = self._imprint
+        if imprint.trace is not self._config.trace_on:
+            imprint.renew()
+        if _UNIQUE_KEY in properties and OWN_PROPERTIES.isdisjoint(properties):
+            properties.update(imprint.added)
+            stored_text = text.encode() + (imprint.suffix if text[-1] == "\x02" else b"\x02" + imprint.suffix)
         else:
             stored_text = self._completed(properties)
         queue_id = header.queue_id
@@ -385,25 +265,13 @@ class Sender(Part):
     def _completed(self, properties: dict[str, str]) -> bytes:
         """The property text of a message that lacks an id, or says what only a broker may. Raises Refused."""
         properties.pop(Property.POP_CK, None)
-        properties.update(self._added)
+        properties.update(self._imprint.added)
         if Property.UNIQ_KEY not in properties:
-            properties[Property.UNIQ_KEY] = self._ids()
+            properties[Property.UNIQ_KEY] = self._imprint.ids()
         try:
             return encode_properties(properties)
         except MessageError as error:
             raise Refused(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
-
-    def _note_settings(self) -> None:
-        """Make anew what every message gets, because a setting that is part of it changed."""
-        config = self._config
-        self._trace = config.trace_on
-        self._added = {
-            Property.MSG_REGION: config.region_id,
-            Property.TRACE_ON: "true" if config.trace_on else "false",
-            Property.CLUSTER: config.broker_cluster_name,
-        }
-        self._suffix = encode_properties(self._added)
-        self._replies = SendReplies(config.region_id, trace_on=config.trace_on)
 
     @staticmethod
     def _check_batch(topic: str) -> None:

@@ -25,7 +25,7 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.part import Every, Figure, Part, Told, limit
 from pyromq.broker.replication.succession.escape import Escape
 from pyromq.broker.replication.succession.halfescape import HalfEscape
-from pyromq.broker.send.sender import CODE_OF_STATUS, refusal
+from pyromq.broker.send.answers import CODE_OF_STATUS, refusal
 from pyromq.broker.transaction.checkback import CheckBack
 from pyromq.broker.transaction.halfmessages import DISCARDED, HALF, HalfMessages, origin_of
 from pyromq.protocol.codes import RequestCode, ResponseCode

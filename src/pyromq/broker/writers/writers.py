@@ -9,7 +9,8 @@ from itertools import islice
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
 from pyromq.broker.part import Every, Figure, Part, counter, gauge, limit
-from pyromq.broker.send.sender import CODE_OF_STATUS, Sender
+from pyromq.broker.send.answers import CODE_OF_STATUS
+from pyromq.broker.send.sender import Sender
 from pyromq.broker.writers.journal import Journal
 from pyromq.broker.writers.records import Began, Closed, Opened
 from pyromq.broker.writers.table import WriterTable

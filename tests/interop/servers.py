@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from pyromq import Admin, ClientError
+from pyromq import Admin, ClientError, native
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.names import DEFAULT_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
@@ -103,9 +103,18 @@ def our_name_server(folder: Path, **properties: str) -> Server:
 
 def our_broker(folder: Path, namesrv: str, name: str = "broker-a", **properties: str) -> Server:
     """`pyromq broker` as a process, configured by Apache's property names."""
+    return _our_broker(folder, namesrv, name, properties)
+
+
+def our_python_broker(folder: Path, namesrv: str, name: str = "broker-a", **properties: str) -> Server:
+    """The same without the native core."""
+    return _our_broker(folder, namesrv, name, properties, **{native.VARIABLE: "0"})
+
+
+def _our_broker(folder: Path, namesrv: str, name: str, properties: dict[str, str], **environ: str) -> Server:
     port = write_properties(folder, namesrv, name, properties)
     command = [sys.executable, "-m", "pyromq", "broker", "-c", str(folder / "broker.conf")]
-    return Server(folder, command, f"127.0.0.1:{port}", "broker.log")
+    return Server(folder, command, f"127.0.0.1:{port}", "broker.log", **environ)
 
 
 def apache_name_server(folder: Path, version: str = SERVER_VERSION, jvm: Sequence[str] = ()) -> Server:

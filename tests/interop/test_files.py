@@ -1,7 +1,7 @@
 """One store, opened in turn by Apache's broker and ours, after orderly ends and after kills: nothing is missing.
 
-Each round checks what all earlier ones left and adds messages of every kind, some of them under way: delayed ones that
-the next broker has to deliver, and half messages that it has to ask about.
+Ours has it with its native core and without. Each round checks what all earlier ones left and adds messages of every
+kind, some of them under way: delayed ones that the next broker has to deliver, half messages that it has to ask about.
 """
 
 import signal
@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
@@ -27,22 +27,32 @@ from pyromq import (
     ReceivedMessage,
     TransactionProducer,
 )
+from pyromq.native import core
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from tests.interop.artifacts import LEGACY_SERVER_VERSION, SERVER_VERSION
 from tests.interop.matrix import FILES, Note
 from tests.interop.scenarios.stage import eventually, names
-from tests.interop.servers import Cluster, Server, apache_broker, our_broker, our_name_server
+from tests.interop.servers import Cluster, Server, apache_broker, our_broker, our_name_server, our_python_broker
 
 TOPIC = "orders"
 GROUP = "billing"
 DELAY_LEVEL = 4
 """30 s: longer than the rest of a round and the end of the broker take."""
 
-Opener = Callable[..., Server]
-Kind = tuple[str, Opener]
-APACHE: Kind = (f"Apache {SERVER_VERSION}", apache_broker)
-LEGACY: Kind = (f"Apache {LEGACY_SERVER_VERSION}", partial(apache_broker, version=LEGACY_SERVER_VERSION))
-PYROMQ: Kind = ("PyroMQ", our_broker)
+
+class Kind(NamedTuple):
+    """A broker that can have the store."""
+
+    name: str
+    opener: Callable[..., Server]
+    core: bool | None = None
+    """Whether its native core has to be at work; None of Apache's."""
+
+
+APACHE = Kind(f"Apache {SERVER_VERSION}", apache_broker)
+LEGACY = Kind(f"Apache {LEGACY_SERVER_VERSION}", partial(apache_broker, version=LEGACY_SERVER_VERSION))
+PYROMQ = Kind("PyroMQ", our_broker, core=core.on)
+PYTHON = Kind("PyroMQ without its core", our_python_broker, core=False)
 
 Contents = dict[tuple[int, int], tuple[str, bytes, str | None, tuple[str, ...], str | None]]
 """Queue and offset to id, body, tags, keys and a property of the user's."""
@@ -86,9 +96,9 @@ class Left:
 @pytest.mark.parametrize(
     ("kinds", "end"),
     [
-        ([APACHE, PYROMQ, APACHE, PYROMQ], signal.SIGTERM),
-        ([PYROMQ, APACHE, PYROMQ, APACHE], signal.SIGKILL),
-        ([LEGACY, PYROMQ, LEGACY, PYROMQ], signal.SIGKILL),
+        ([APACHE, PYROMQ, PYTHON, APACHE, PYTHON], signal.SIGTERM),
+        ([PYROMQ, APACHE, PYTHON, PYROMQ, APACHE], signal.SIGKILL),
+        ([LEGACY, PYROMQ, LEGACY, PYTHON], signal.SIGKILL),
         ([PYROMQ, LEGACY, PYROMQ, LEGACY], signal.SIGTERM),
     ],
     ids=["5-stopped", "5-killed", "4-killed", "4-stopped"],
@@ -100,11 +110,11 @@ def test_store_changes_hands(
     note: Note,
 ) -> None:
     how = {signal.SIGTERM: "stopped in order", signal.SIGKILL: "killed"}[end]
-    note(FILES, f"each broker {how}", " → ".join(name for name, _ in kinds))
+    note(FILES, f"each broker {how}", " → ".join(kind.name for kind in kinds))
     left = Left()
     with our_name_server(tmp_path / "namesrv") as name_server:
-        for number, (_name, opener) in enumerate(kinds):
-            broker = opener(
+        for number, kind in enumerate(kinds):
+            broker = kind.opener(
                 tmp_path / "broker", name_server.address, transactionCheckMax="1000", flushDelayOffsetInterval="1000"
             )
             with broker:
@@ -113,6 +123,7 @@ def test_store_changes_hands(
                 with Round(cluster.namesrv, number, timed=LEGACY not in kinds) as work:
                     work.check(left, exact_offsets=end == signal.SIGTERM)
                     left = work.fill()
+                    assert work.core() == kind.core
                 broker.stop(end)
 
 
@@ -148,7 +159,7 @@ class Round:
         for queue, offset in left.offsets.items():
             stored = admin.consumer_offset(GROUP, queue)
             assert stored == offset if exact_offsets else (stored or 0) <= (offset or 0)
-        for body in (b"plain000", b"batch004"):
+        for body in (b"plain000", b"batch004", b"burst199"):
             key = f"key-{self._number - 1}-{body.decode()}"
             assert [message.body for message in eventually(key, partial(self._by_key, key))] == [body]
         with TransactionProducer("half", Committing(), **self._options):
@@ -166,6 +177,9 @@ class Round:
             for body in names("plain", 40):
                 producer.send(self._message(body))
             producer.send([self._message(body) for body in names("batch", 20)])
+            burst = [producer.send_async(self._message(body)) for body in names("burst", 200)]
+            for sent in burst:
+                sent.result(30.0)
             producer.send(self._message(b"x" * 8192))
             pending = [f"delayed{number}".encode()]
             producer.send(Message(TOPIC, pending[0], delay_level=DELAY_LEVEL))
@@ -183,6 +197,12 @@ class Round:
         # A broker that is killed may have announced its own topics without having written them down.
         topics = {topic for topic in admin.topics() if not topic.upper().startswith("RMQ_SYS_")}
         return Left(self._contents(), offsets, topics, pending)
+
+    def core(self) -> bool | None:
+        """Whether the broker has used its native core all along; None if it has never heard of it."""
+        status = self._admin.broker_status()["broker-a"]
+        assert status.get("nativeCoreFaults", "0") == "0"
+        return status["nativeCore"] == "native core" if "nativeCore" in status else None
 
     def _consume(self) -> dict[MessageQueue, int | None]:
         first = ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

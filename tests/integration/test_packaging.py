@@ -35,11 +35,12 @@ def test_the_wheel_has_every_module_and_nothing_else(dist: Path) -> None:
     assert not [name for name in names if "__pycache__" in name]
 
 
-def test_the_source_distribution_builds_the_same(dist: Path) -> None:
+def test_the_source_distribution_has_what_builds_the_wheel_and_nothing_else(dist: Path) -> None:
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        names = {name.partition("/src/")[2] for name in archive.getnames() if "/src/" in name}
-    assert modules() <= names
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {f"src/{module}" for module in modules()} <= names
+    assert all(name.startswith("src/") for name in names if "/" in name)
 
 
 def test_the_wheel_works_from_an_empty_folder(dist: Path, tmp_path: Path) -> None:

@@ -35,10 +35,25 @@ def test_no_code_of_ours_runs_at_installation() -> None:
 
 def test_the_bill_of_materials_lists_what_is_needed() -> None:
     bill = runpy.run_path(str(ROOT / "deploy" / "sbom.py"))["bill"]
-    own = {component["name"] for component in bill(LOCK, [])["components"]}
+    own = {component["name"] for component in bill(LOCK, CRATES, [])["components"]}
     assert {"msgspec", "cryptography", "cffi", "rich"} <= own
     assert not own & {"pytest", "pyspark", "mypy"}
-    assert "pyspark" in {component["name"] for component in bill(LOCK, ["delta"])["components"]}
-    for component in bill(LOCK, [])["components"]:
+    assert "pyspark" in {component["name"] for component in bill(LOCK, CRATES, ["delta"])["components"]}
+    for component in bill(LOCK, CRATES, [])["components"]:
         assert component["purl"] == f"pkg:pypi/{component['name']}@{component['version']}"
         assert all(len(each["hashes"][0]["content"]) == 64 for each in component["externalReferences"])
+
+
+def test_the_bill_of_the_core_lists_its_crates() -> None:
+    bill = runpy.run_path(str(ROOT / "deploy" / "sbom.py"))["bill"]
+    components = {each["purl"]: each for each in bill(LOCK, CRATES, ["native"])["components"]}
+    crates = {
+        f"pkg:cargo/{crate['name']}@{crate['version']}": crate for crate in CRATES["package"] if "source" in crate
+    }
+    assert any(reference.startswith("pkg:cargo/pyo3@") for reference in crates)
+    assert any(reference.startswith("pkg:pypi/pyromq-native@") for reference in components)
+    for reference, crate in crates.items():
+        (reference_of_file,) = components[reference]["externalReferences"]
+        assert reference_of_file["hashes"] == [{"alg": "SHA-256", "content": crate["checksum"]}]
+    without = bill(LOCK, CRATES, [])["components"]
+    assert all(each["purl"].startswith("pkg:pypi/") for each in without)

@@ -36,7 +36,7 @@ class FrameReader:
     With `runs`, for which there must be a native core, `receive` hands out plain sends together.
     """
 
-    __slots__ = ("_broken", "_buffer", "_max_frame", "_needed", "runs")
+    __slots__ = ("_broken", "_buffer", "_max_frame", "_needed", "buffered", "runs")
 
     def __init__(self, max_frame: int = MAX_FRAME, *, runs: bool = False) -> None:
         self._max_frame = max_frame
@@ -45,11 +45,8 @@ class FrameReader:
         self._buffer = bytearray()
         self._needed = 0
         self._broken: str | None = None
-
-    @property
-    def buffered(self) -> int:
+        self.buffered = 0
         """How many bytes of an incomplete frame are kept."""
-        return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Command]:
         """The commands that `data` completes.
@@ -57,44 +54,61 @@ class FrameReader:
         Raises FrameError, which carries the commands before the broken frame; from then on the reader only fails.
         """
         commands: list[Command] = []
-        self._feed(data, commands, runs=False)
+        self._feed(data, commands, 0, runs=False)
         return commands
 
     def receive(self, data: bytes) -> list[Command | SendRun]:
         """The same, for a reader with `runs` with plain sends as runs; an error carries commands only."""
         items: list[Command | SendRun] = []
-        self._feed(data, items, runs=self.runs)
+        position, runs = 0, self.runs
+        if runs and not self.buffered and self._broken is None:
+            position = self._cut_runs(data, items, 0)
+            if position == len(data):  # nothing but sends, as in most reads of a broker
+                return items
+        self._feed(data, items, position, runs=runs)
         return items
 
-    def _feed(self, data: bytes, items: list[Any], *, runs: bool) -> None:
+    def _feed(self, data: bytes, items: list[Any], position: int, *, runs: bool) -> None:
         if self._broken is not None:
             raise FrameError(self._broken)
         stream: bytes | bytearray = data
-        if self._buffer:
+        if self.buffered:
             self._buffer += data
-            if len(self._buffer) < self._needed:
+            self.buffered = len(self._buffer)
+            if self.buffered < self._needed:
                 return
             # Commands keep views of the old buffer, so it must never change again.
-            stream, self._buffer = self._buffer, bytearray()
+            stream, self._buffer, self.buffered = self._buffer, bytearray(), 0
+            if runs:
+                position = self._cut_runs(stream, items, 0)
         try:
-            end = self._cut(stream, items, runs=runs)
+            end = self._cut(stream, items, position, runs=runs)
         except FrameError as error:
             self._broken = str(error)
             raise FrameError(self._broken, _flat(items) if runs else items) from None
         if end < len(stream):
             self._buffer += memoryview(stream)[end:]
+            self.buffered = len(self._buffer)
 
-    def _cut(self, stream: bytes | bytearray, items: list[Any], *, runs: bool) -> int:
-        """Append the complete frames of `stream` to `items` and return where they end."""
+    def _cut_runs(self, stream: bytes | bytearray, items: list[Any], position: int) -> int:
+        """Append the runs that begin at a position, and return where they end.
+
+        If the core fails there is none, since Python reads the frames then.
+        """
+        try:
+            while position < len(stream) and (run := cut_sends(stream, position, self._max_frame)) is not None:
+                items.append(run)
+                position = run.end
+        except native.NativeCoreError:
+            pass
+        return position
+
+    def _cut(self, stream: bytes | bytearray, items: list[Any], position: int, *, runs: bool) -> int:
+        """Append the complete frames of `stream` from a position on, where no run begins, and return where they end."""
         view = memoryview(stream).toreadonly()
         size = len(stream)
         longest = self._max_frame - 4
-        position = 0
         while size - position >= 8:
-            if runs and (run := _run_at(stream, position, self._max_frame)) is not None:
-                items.append(run)
-                position = run.end
-                continue
             length, word = _unpack_words(stream, position)
             header_length = word & 0xFFFFFF
             if not 4 <= length <= longest or header_length > length - 4 or header_length > MAX_HEADER:
@@ -109,7 +123,7 @@ class FrameReader:
             header = stream[position + 8 : body_start]
             body = view[body_start:end] if body_start < end else b""
             items.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
-            position = end
+            position = self._cut_runs(stream, items, end) if runs else end
         self._needed = 8
         if size - position < 4:
             self._needed = 4
@@ -125,14 +139,6 @@ class FrameReader:
         if header_length > length - 4:
             raise FrameError(f"frame declares {length} bytes but a header of {header_length}")
         raise FrameError(f"frame declares a header of {header_length} bytes, more than the {MAX_HEADER} allowed")
-
-
-def _run_at(stream: bytes | bytearray, position: int, max_frame: int) -> SendRun | None:
-    """The run that begins at a position; None also if the core fails at it, since Python reads the frames then."""
-    try:
-        return cut_sends(stream, position, max_frame)
-    except native.NativeCoreError:
-        return None
 
 
 def commands_of(run: SendRun) -> list[Command]:

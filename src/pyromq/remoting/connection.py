@@ -287,9 +287,11 @@ class Connection(asyncio.Protocol):
             items = error.commands
         partial = frames.buffered
         if items:
-            count = (
-                sum([1 if isinstance(item, Command) else len(item) for item in items]) if frames.runs else len(items)
-            )
+            count = len(items)
+            if frames.runs:
+                for item in items:
+                    if not isinstance(item, Command):
+                        count += len(item) - 1
             self._share = (self._partial + len(data) - partial) // count
             self._backlog.extend(items)
             self._work()
@@ -352,7 +354,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._batching = False
         outbox.flush()
-        if is_server:
+        if is_server and (backlog or self._reading_paused or outbox.paused or requests.bytes_in_flight >= max_bytes):
             if backlog and not outbox.paused and not requests.full:
                 # Much was answered at once: let the loop write it, and others have their turn, before continuing.
                 self._work_soon()

@@ -150,8 +150,10 @@ class Requests:
         if isinstance(answer, Deferred):
             self._accept(size, count)
             answer.when_answered(partial(self._on_answers, count, oneways, size))
-        else:
-            self._answer_many(count - oneways, answer)
+            return
+        if answer:
+            self._connection.send(answer)
+        self._stats.responses += count - oneways
 
     def _have_room(self, count: int, size: int) -> bool:
         """Whether no limit can be met by so many requests."""
@@ -213,13 +215,10 @@ class Requests:
         self._finish(size)
 
     def _on_answers(self, count: int, oneways: int, size: int, answers: Frames) -> None:
-        self._answer_many(count - oneways, answers)
-        self._finish(size, count)
-
-    def _answer_many(self, count: int, answers: Frames) -> None:
         if answers:
             self._connection.send(answers)
-        self._stats.responses += count
+        self._stats.responses += count - oneways
+        self._finish(size, count)
 
     def _accept(self, size: int, count: int = 1) -> None:
         self.in_flight += count

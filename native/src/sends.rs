@@ -344,7 +344,8 @@ const ENTRY: usize = 20;
 ///
 /// `start` is the offset of the file, `limit` how far it may be written, `largest` the size of a record that is surely
 /// not too large, `numbers` the next offset of each place; `common` are born host, store host, what is added to the
-/// properties, and the store time. None, and nothing is written, if a record is larger or there is no room.
+/// properties, and the store time. None, and nothing is written, if a record is larger; the bytes it takes, if there is
+/// no room.
 #[pyfunction]
 pub fn write_sends(
     run: &SendRun,
@@ -352,7 +353,7 @@ pub fn write_sends(
     place: (usize, usize, u64, usize),
     mut numbers: Vec<i64>,
     common: (Bound<'_, PyBytes>, Bound<'_, PyBytes>, Bound<'_, PyBytes>, i64),
-) -> PyResult<Option<Placed>> {
+) -> PyResult<Option<Written>> {
     let (position, limit, start, largest) = place;
     let (born_host, store_host, suffix, timestamp) = common;
     let (suffix, stream, arena) = (suffix.as_bytes(), run.bytes.slice(), run.arena.as_slice());
@@ -369,9 +370,11 @@ pub fn write_sends(
     let size_of = |send: &Send| BODY + send.body.len() + 1 + send.head.topic.len() + 2 + texts(send);
     let sizes: Vec<usize> = run.sends.iter().map(size_of).collect();
     let total: usize = sizes.iter().sum();
-    let end = position.checked_add(total).filter(|&end| end <= limit);
-    let (Some(end), true) = (end, sizes.iter().all(|&size| size <= largest && size <= i16::MAX as usize)) else {
+    if sizes.iter().any(|&size| size > largest || size > i16::MAX as usize) {
         return Ok(None);
+    }
+    let Some(end) = position.checked_add(total).filter(|&end| end <= limit) else {
+        return Ok(Some(Written::Needs(total)));
     };
     let prefix_of = |place: &Place| Ok(prefix_hash(part(stream, &place.topic)?));
     let prefixes = run.known_places.iter().map(prefix_of).collect::<PyResult<Vec<u32>>>()?;
@@ -460,7 +463,14 @@ pub fn write_sends(
         *number += 1;
         offset += size as u64;
     }
-    Ok(Some(placed))
+    Ok(Some(Written::Placed(placed)))
+}
+
+/// What became of the records of a run.
+#[derive(IntoPyObject)]
+pub enum Written {
+    Placed(Placed),
+    Needs(usize),
 }
 
 /// Fills bytes from their start on.

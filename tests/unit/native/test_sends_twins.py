@@ -389,9 +389,7 @@ def test_many_sends_leave_the_same_behind(flush: FlushDiskType, trace: bool) -> 
 
 
 def test_plain_sends_are_carried_by_the_core(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(
-        tmp_path, FlushDiskType.ASYNC_FLUSH, mapped_file_size_commit_log=1 << 20, allocate_step_commit_log=1 << 20
-    )
+    world = World(tmp_path, FlushDiskType.ASYNC_FLUSH, mapped_file_size_commit_log=1 << 20)
 
     def fail(*_: object) -> None:
         raise AssertionError("a run was taken apart")
@@ -399,9 +397,10 @@ def test_plain_sends_are_carried_by_the_core(tmp_path: Path, monkeypatch: pytest
     asyncio.run(world.exchange([plain(0)]))  # the first message of a queue finds it not there
     world.store.put = fail  # type: ignore[assignment]
     world.store.put_many = fail  # type: ignore[assignment]
-    asyncio.run(world.exchange([plain(1) + plain(2), plain(3, binary=True)]))
-    assert len(world.rig.transport.commands) == 4
-    assert [each.queue_offset for each in world.arrivals] == [0, 1, 2, 3]
+    beyond_what_is_reserved = b"".join(plain(number, body=b"x" * 1000) for number in range(4, 20))
+    asyncio.run(world.exchange([plain(1) + plain(2), plain(3, binary=True), beyond_what_is_reserved]))
+    assert len(world.rig.transport.commands) == 20
+    assert [each.queue_offset for each in world.arrivals] == list(range(20))
     world.facts()
 
 

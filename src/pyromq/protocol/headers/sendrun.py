@@ -108,12 +108,13 @@ def write_sends(
     place: tuple[int, int, int, int],  # noqa: ARG001
     numbers: Sequence[int],  # noqa: ARG001
     common: tuple[bytes, bytes, bytes, int],  # noqa: ARG001
-) -> Placed | None:
+) -> Placed | int | None:
     """Write the records of a run into a file of the log behind its position, which is the caller's to move.
 
     `place` is the position, how far may be written, the offset of the file, and a size at which no record is too large;
     `numbers` the next offset of each place; `common` born host, store host, what is added to the properties, and the
-    store time. None, and nothing has changed, if there is no room or a record is larger.
+    store time. Nothing has changed if it returns None, because a record is larger, or how many bytes they take, because
+    there is no room.
     """
     return None
 

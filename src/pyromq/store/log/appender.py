@@ -11,12 +11,12 @@ from struct import error as StructError  # noqa: N812 - a class under a lower-ca
 from zlib import crc32
 
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.headers.sendrun import SendRun, write_sends
+from pyromq.protocol.headers.sendrun import Placed, SendRun, write_sends
 from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.batch import iter_batch
 from pyromq.protocol.records.host import V4_SIZE
-from pyromq.protocol.records.record import MAGIC_V1
+from pyromq.protocol.records.record import BLANK_SIZE, MAGIC_V1
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.arrival import Arrival, Run, Sends, Waiting, code_of
 from pyromq.store.config import StoreConfig
@@ -170,10 +170,10 @@ class Appender:
     def put_run(self, run: SendRun, born_host: bytes, suffix: bytes) -> Sends | None:
         """Append a run of plain sends, with `suffix` added to the properties of each; None, and nothing has changed,
         when that takes more than to append them: `put` says what, for each of them."""
-        dispatcher, rules, flags, file = self._dispatcher, self.rules, self._flags, self._log.last
+        dispatcher, rules = self._dispatcher, self.rules
         count = len(run)
         crowded = dispatcher.backlog + count >= rules.max_waiting if self.sync else dispatcher.waiting
-        if crowded or flags.bits or rules.asks_always or file is None:
+        if crowded or self._flags.bits or rules.asks_always:
             return None
         if run.sys_flags & _SPECIAL or not rules.marks.isdisjoint(run.names):
             return None
@@ -183,13 +183,13 @@ class Appender:
             if tail is None or not tail.plain:
                 return None
             tails.append(tail)
-        start, timestamp = file.position, self._clock()
+        timestamp = self._clock()
         numbers = [tail.next_offset for tail in tails]
-        room = (start, self._log.limit, file.start, rules.surely_small)
-        placed = write_sends(run, file.raw, room, numbers, (born_host, self.store_host, suffix, timestamp))
-        if placed is None:
+        written = self._write(run, numbers, (born_host, self.store_host, suffix, timestamp))
+        if written is None:
             return None
-        size = placed.size
+        file, placed = written
+        start, size = file.position, placed.size
         file.position = start + size  # last: the flush thread believes it
         for tail, added in zip(tails, run.counts, strict=True):
             tail.next_offset += added
@@ -200,6 +200,25 @@ class Appender:
         self._stats.put_count += count
         self._stats.put_bytes += size
         return sends
+
+    def _write(
+        self, run: SendRun, numbers: Sequence[int], common: tuple[bytes, bytes, bytes, int]
+    ) -> tuple[MappedFile, Placed] | None:
+        """Write the records of a run behind the log, where nobody looks yet; None if they need more than room."""
+        log, largest = self._log, self.rules.surely_small
+        file, limit = log.last, log.limit
+        while file is not None:
+            placed = write_sends(run, file.raw, (file.position, limit, file.start, largest), numbers, common)
+            if not isinstance(placed, int):
+                return None if placed is None else (file, placed)
+            if placed + BLANK_SIZE > file.size - file.position:
+                return None  # which of them is the last in this file is found one by one
+            try:
+                file = log.room(placed)
+            except (DiskFullError, OSError):
+                return None
+            limit = file.position + placed
+        return None
 
     def put_batch(self, message: PutMessage) -> PutResult:
         """Expand a producer's batch into records with consecutive offsets and append them as one."""

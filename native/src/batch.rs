@@ -13,22 +13,22 @@ const MAGIC_V2: u32 = 0xDAA3_20AB;
 /// The longest topic whose length takes one byte.
 const MAX_SHORT: usize = 127;
 /// Of a message in a batch, before its body: size, magic, checksum, flag, body length.
-const ITEM_HEAD: usize = 20;
+pub const ITEM_HEAD: usize = 20;
 /// Of a record before what all of a batch share: size, magic, checksum, queue id, flag, queue offset, place.
 const RECORD_HEAD: usize = 36;
-const LENGTH: usize = 2;
+pub const LENGTH: usize = 2;
 const ENTRY: usize = 20;
 
 /// One message of a batch, in the bytes of the batch.
-struct Item<'a> {
-    flag: [u8; 4],
-    body: &'a [u8],
+pub struct Item<'a> {
+    pub flag: [u8; 4],
+    pub body: &'a [u8],
     /// The length of the properties, and they.
-    field: &'a [u8],
+    pub field: &'a [u8],
 }
 
 /// Takes the first message off a batch; None where it makes no sense.
-fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
+pub fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
     let size = usize::try_from(i32::from_be_bytes(*rest.first_chunk()?)).ok()?;
     let (whole, after) = rest.split_at_checked(size)?;
     let flag = *whole.get(12..)?.first_chunk()?;
@@ -43,7 +43,7 @@ fn item<'a>(rest: &mut &'a [u8]) -> Option<Item<'a>> {
 }
 
 /// How many messages a batch has; None unless they take all of it.
-fn count(batch: &[u8]) -> Option<usize> {
+pub fn count(batch: &[u8]) -> Option<usize> {
     let (mut rest, mut count) = (batch, 0);
     while !rest.is_empty() {
         item(&mut rest)?;

@@ -1,4 +1,4 @@
-//! The header of a plain send, out of JSON or RocketMQ's binary form. Twin of what `protocol.frame` and
+//! The header of a plain send or batch, out of JSON or RocketMQ's binary form. Twin of what `protocol.frame` and
 //! `protocol.headers.send` do for such a request.
 //!
 //! `None` never means that a header is wrong, only that it is not known here to mean the same to Python: odd numbers,
@@ -8,6 +8,7 @@ use std::ops::Range;
 
 const SEND_MESSAGE: i32 = 10;
 const SEND_MESSAGE_V2: i32 = 310;
+const SEND_BATCH_MESSAGE: i32 = 320;
 const ONEWAY_FLAG: i32 = 2;
 /// Bytes of a name; Python allows as many characters.
 const MAX_NAME: usize = 255;
@@ -28,6 +29,12 @@ pub struct Head {
     pub text: Range<usize>,
 }
 
+impl Head {
+    pub fn is_batch(&self) -> bool {
+        self.code == SEND_BATCH_MESSAGE
+    }
+}
+
 /// What a field of a send is, whatever its name.
 #[derive(Clone, Copy)]
 enum Field {
@@ -46,7 +53,7 @@ enum Field {
 
 /// The field of a name, with the bit under which it is known to have been there.
 fn field(code: i32, name: &[u8]) -> Option<(Field, u32)> {
-    let (field, number) = if code == SEND_MESSAGE_V2 {
+    let (field, number) = if code != SEND_MESSAGE {
         match name {
             b"a" => (Field::Name, 0),
             b"b" => (Field::Topic, 1),
@@ -94,8 +101,9 @@ fn field(code: i32, name: &[u8]) -> Option<(Field, u32)> {
     Some((field, 1 << number))
 }
 
-/// Those without which a send is not plain: all that are required, and the properties.
+/// Those without which a send is not plain: all that are required, and the properties, which a batch may lack.
 const NEEDED: u32 = 0x1FF;
+const NEEDED_IN_BATCH: u32 = 0xFF;
 
 /// A number in its shortest form, which every reader takes for the same.
 fn number(text: &[u8]) -> Option<i64> {
@@ -157,7 +165,7 @@ impl Fields {
             Field::Flag => head.flag = int(value)?,
             Field::ReconsumeTimes => head.reconsume_times = int(value)?,
             Field::Bool if value == b"true" || value == b"false" => {}
-            Field::Batch if value == b"false" => {}
+            Field::Batch if value == b"false" || (value == b"true" && head.is_batch()) => {}
             _ => return None,
         }
         Some(())
@@ -170,13 +178,19 @@ impl Fields {
         (before & bit == 0).then_some(())
     }
 
+    /// A field of no name that is known here: to a batch it may say whose it is.
+    fn unknown(&self) -> Option<()> {
+        (!self.head.is_batch()).then_some(())
+    }
+
     fn finish(self) -> Option<Head> {
-        (self.seen & NEEDED == NEEDED).then_some(self.head)
+        let needed = if self.head.is_batch() { NEEDED_IN_BATCH } else { NEEDED };
+        (self.seen & needed == needed).then_some(self.head)
     }
 }
 
 fn is_send(code: i32) -> bool {
-    code == SEND_MESSAGE || code == SEND_MESSAGE_V2
+    matches!(code, SEND_MESSAGE | SEND_MESSAGE_V2 | SEND_BATCH_MESSAGE)
 }
 
 fn flagged(head: &mut Head, flag: i32) -> Option<()> {
@@ -259,6 +273,7 @@ fn read_fields(json: &mut Json<'_>, code: i32, arena: &mut Vec<u8>) -> Option<Fi
         let name = json.key()?;
         match field(code, json.text.get(name)?) {
             None => {
+                fields.unknown()?;
                 json.plain()?;
             }
             Some((Field::Properties, bit)) => {
@@ -472,7 +487,7 @@ pub fn read_binary(header: &[u8], arena: &mut Vec<u8>) -> Option<Head> {
             continue;
         }
         match field(code, header.get(name)?) {
-            None => {}
+            None => fields.unknown()?,
             Some((Field::Properties, bit)) => {
                 fields.once(bit)?;
                 let start = arena.len();

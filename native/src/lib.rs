@@ -5,6 +5,7 @@
 
 use pyo3::prelude::*;
 
+mod answers;
 mod arrow;
 mod batch;
 mod cdata;
@@ -14,6 +15,7 @@ mod memory;
 mod messages;
 mod pull;
 mod queue;
+mod records;
 mod rows;
 mod sends;
 mod text;
@@ -46,10 +48,10 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(walk::pass_plain, module)?)?;
     module.add_function(wrap_pyfunction!(queue::sound_entries, module)?)?;
     module.add_class::<sends::SendRun>()?;
-    module.add_class::<sends::Placed>()?;
+    module.add_class::<records::Placed>()?;
     module.add_function(wrap_pyfunction!(sends::cut_sends, module)?)?;
-    module.add_function(wrap_pyfunction!(sends::write_sends, module)?)?;
-    module.add_function(wrap_pyfunction!(sends::answer_sends, module)?)?;
+    module.add_function(wrap_pyfunction!(records::write_sends, module)?)?;
+    module.add_function(wrap_pyfunction!(answers::answer_sends, module)?)?;
     Ok(())
 }
 

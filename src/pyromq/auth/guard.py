@@ -184,7 +184,8 @@ class Guard:
     def _guarded(self, code: int, handler: Handler) -> Handler:
         if isinstance(handler, Grouped):
             # No runs: whether a request may be served is seen in its fields.
-            return Grouped(self._guarded(code, handler.one), self._all_allowed(handler.many))
+            one, many = self._guarded(code, handler.one), handler.many
+            return Grouped(one, self._all_allowed(many) if many is not None else None)
         administrative = self._audit is not None and PERMISSIONS.get(code, SUPER).administrative
 
         def serve(request: Command, connection: Connection) -> Outcome:

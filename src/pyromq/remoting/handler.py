@@ -54,15 +54,15 @@ RunHandler = Callable[[SendRun, "Connection"], bytes | Deferred | None]
 
 
 class Grouped:
-    """What `one` does with a request, `many` does with several that came behind each other on one connection, and
-    `run`, if it is there, with a run of plain sends.
+    """What `one` does with a request, `many`, if it is there, does with several that came behind each other on one
+    connection, and `run` with a run of plain sends.
 
     `many` and `run` must not have stored or changed anything when they return None.
     """
 
     __slots__ = ("many", "one", "run")
 
-    def __init__(self, one: "Handler", many: ManyHandler, run: RunHandler | None = None) -> None:
+    def __init__(self, one: "Handler", many: ManyHandler | None = None, run: RunHandler | None = None) -> None:
         self.one = one
         self.many = many
         self.run = run

@@ -106,12 +106,13 @@ class Requests:
 
     def takes_many(self, code: int) -> bool:
         """Whether the handler of a code can answer several requests at once."""
-        return type(self._handlers.get(code)) is Grouped
+        handler = self._handlers.get(code)
+        return type(handler) is Grouped and handler.many is not None
 
     def serve_many(self, commands: list[Command], size: int) -> None:
         """Handle several requests of one code, each of about `size` bytes: at once if their handler can, in order."""
         handler, count = self._handlers.get(commands[0].code), len(commands)
-        if type(handler) is Grouped and self._have_room(count, count * size):
+        if type(handler) is Grouped and handler.many is not None and self._have_room(count, count * size):
             try:
                 answer = handler.many(commands, self._connection)
             except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests

@@ -119,7 +119,10 @@ class Run(msgspec.Struct, gc=False):
 
 
 class Sends(msgspec.Struct, gc=False):
-    """Records of a run of plain sends, which lie behind each other in the log and belong to any queues."""
+    """Records of a run of plain sends or batches, which lie behind each other in the log and belong to any queues.
+
+    `records` is what is in the log, looked into only if somebody wants to hear of the records one by one.
+    """
 
     run: SendRun
     placed: Placed
@@ -131,12 +134,11 @@ class Sends(msgspec.Struct, gc=False):
     size: int
     store_timestamp: int
     store_host: bytes
-    suffix: bytes
-    """What was added to the properties of each."""
+    records: memoryview
 
     @property
     def count(self) -> int:
-        return len(self.run)
+        return self.run.messages
 
     @property
     def topics(self) -> Collection[str]:
@@ -152,17 +154,16 @@ class Sends(msgspec.Struct, gc=False):
 
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
-        run, placed, places = self.run, self.placed, self.run.places
+        queues = dict(zip(self.run.places, self.queues, strict=True))
         arrivals: list[Arrival] = []
-        facts = zip(placed.numbers, placed.offsets, placed.sizes, strict=True)
-        for index, (number, offset, size) in enumerate(facts):
-            place, sys_flag, text, *_ = run.send(index)
-            properties = decode_properties(text + b"\x02" + self.suffix)
-            topic, queue_id = places[place]
+        for offset in self.placed.offsets:
+            record = peek_record(self.records, offset - self.physical_offset)
+            properties = decode_properties(record.properties)
             arrivals.append(
                 Arrival(
-                    topic, queue_id, number, offset, size, tags_code(properties.get(Property.TAGS)),
-                    self.store_timestamp, sys_flag, properties, self.queues[place],
+                    record.topic, record.queue_id, record.queue_offset, offset, record.size,
+                    tags_code(properties.get(Property.TAGS)), self.store_timestamp, record.sys_flag, properties,
+                    queues[record.topic, record.queue_id],
                 )
             )  # fmt: skip
         return arrivals

@@ -218,6 +218,7 @@ def test_several_requests_at_once_are_served_only_if_each_may_be() -> None:
     table = guard(access("Topic:orders")).table({RequestCode.SEND_MESSAGE_V2: Grouped(one, many)})
     handler = table[RequestCode.SEND_MESSAGE_V2]
     assert isinstance(handler, Grouped)
+    assert handler.many is not None
     assert handler.many([send(), send()], connection()) == b"answers"
     assert handler.many([send(), send("other")], connection()) is None
     answer = handler(send("other"), connection())

@@ -1,4 +1,5 @@
-"""Runs of plain sends come to what their requests come to one by one: commands, records, entries, index, answers."""
+"""Runs of plain sends and batches (`cut_sends`, `write_sends`, `answer_sends`) come to what their requests come to one
+by one: commands, records, entries, index, answers."""
 
 import asyncio
 import random
@@ -19,16 +20,20 @@ from pyromq.broker.admin.stats import Stat
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.refusals import guarded
 from pyromq.broker.send.sender import Sender
+from pyromq.broker.writers.writers import Writers
 from pyromq.protocol.bodies.enums import TopicFilterType
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader, commands_of
+from pyromq.protocol.handles.writer import WRITER_FIELD
 from pyromq.protocol.headers.base import encode_header
 from pyromq.protocol.headers.send import SendMessageV2Header
+from pyromq.protocol.message import Message
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records import sysflag
+from pyromq.protocol.records.batch import encode_batch
 from pyromq.store.arrival import Arrival
 from pyromq.store.config import FlushDiskType
 from pyromq.store.messagestore import MessageStore
@@ -95,14 +100,21 @@ def send_frames(draw: st.DrawFn) -> bytes:
         batch=draw(st.sampled_from([None, False, True])) if odd else False,
         bname=draw(st.sampled_from([None, "broker-a"])),
     )
-    long = draw(st.integers(0, 3)) == 0
-    code = RequestCode.SEND_MESSAGE if long else RequestCode.SEND_MESSAGE_V2
-    fields = samples.plain_send_header(header) if long else header
-    body = draw(st.sampled_from([b"", b"hello", b"x" * 300, b"y" * 1500] if odd else [b"", b"hello"]))
+    kind = draw(st.sampled_from(["send", "send", "long", "batch"]))
+    code = CODES[kind]
+    fields = samples.plain_send_header(header) if kind == "long" else header
+    if kind == "batch":
+        header.batch = True if not odd else header.batch
+        header.properties = draw(st.sampled_from([header.properties, None, "", "WAIT\x01true\x02"]))
+        body = draw(samples.damaged(samples.BATCHES) if odd else samples.BATCHES)
+    else:
+        body = draw(st.sampled_from([b"", b"hello", b"x" * 300, b"y" * 1500] if odd else [b"", b"hello"]))
     opaque = draw(st.integers(-9, 9))
-    kind = draw(st.integers(0, 5))
-    if kind == 0:
+    form = draw(st.integers(0, 5))
+    if form == 0:
         members = encode_header(fields)
+        if odd and draw(st.booleans()):
+            members[WRITER_FIELD] = "sink"
         head = {"code": int(code), "flag": draw(st.sampled_from([0, 2])), "opaque": opaque, "language": "JAVA"}
         ext = samples.spelled(draw, samples.as_members(draw, members) if odd else members)
         text = draw(st.sampled_from(["ours", "another's"]))
@@ -111,11 +123,16 @@ def send_frames(draw: st.DrawFn) -> bytes:
             return samples.frame(f'{{{inner},"extFields":'.encode() + ext + b"}", body)
         return samples.frame(samples.spelled(draw, head | {"extFields": samples.Spelled(ext.decode())}), body)
     command = Command.request(code, fields, body=body, opaque=opaque, oneway=draw(st.integers(0, 4)) == 0)
-    if kind <= 2:
+    if form <= 2:
         command.serialization = Serialization.ROCKETMQ
     return encode(command)
 
 
+CODES = {
+    "send": RequestCode.SEND_MESSAGE_V2,
+    "long": RequestCode.SEND_MESSAGE,
+    "batch": RequestCode.SEND_BATCH_MESSAGE,
+}
 STREAMS = st.lists(st.one_of(send_frames(), send_frames(), send_frames(), samples.FRAMES), max_size=8).map(b"".join)
 SENDS = st.lists(send_frames(), min_size=1, max_size=8).map(b"".join)
 
@@ -295,7 +312,7 @@ class World:
         self.store.add_hook(lambda _: None, ["DELAY"])
         self.sender = Sender(self.core)
         self.sender._imprint.ids = lambda: "made"
-        self.rig = Rig(guarded(self.sender.handlers()))
+        self.rig = Rig(guarded({**self.sender.handlers(), **Writers(self.core, self.sender).handlers()}))
 
     async def exchange(self, pieces: Sequence[bytes]) -> None:
         for piece in pieces:
@@ -371,6 +388,17 @@ def plain(number: int, queue: int = 0, *, binary: bool = False, oneway: bool = F
     return encode(command)
 
 
+def batch(number: int, queue: int = 0, *, binary: bool = False, oneway: bool = False, count: int = 3) -> bytes:
+    body = encode_batch(Message("orders", b"%d" % number, tags="a", keys=[f"k{each}"]) for each in range(count))
+    header = SendMessageV2Header(
+        producer_group="g", topic="orders", default_topic="T", default_topic_queue_nums=4, queue_id=queue, sys_flag=0,
+        born_timestamp=1, flag=0, properties="UNIQ_KEY\x01u\x02" if number % 2 else "", batch=True,
+    )  # fmt: skip
+    command = Command.request(RequestCode.SEND_BATCH_MESSAGE, header, body=body, opaque=number, oneway=oneway)
+    command.serialization = Serialization.ROCKETMQ if binary else Serialization.JSON
+    return encode(command)
+
+
 MANY = b"".join(plain(n, n % 3, binary=n % 5 == 0, oneway=n % 7 == 0) for n in range(300))
 
 
@@ -383,7 +411,8 @@ def test_many_sends_leave_the_same_behind(flush: FlushDiskType, trace: bool) -> 
         "max_index_num": 500,
         "trace": trace,
     }
-    for pieces in ([MANY], [MANY[:5000], MANY[5000:]], [plain(n, n % 2) for n in range(40)]):
+    batches = b"".join(batch(n, n % 2, binary=n % 5 == 0, oneway=n % 7 == 0, count=1 + n % 9) for n in range(60))
+    for pieces in ([MANY], [MANY[:5000], MANY[5000:]], [plain(n, n % 2) for n in range(40)], [batches, MANY, batches]):
         one, other = (exchange(*pieces, native_core=on, flush=flush, **roomy) for on in (True, False))
         assert one == other
 
@@ -397,10 +426,12 @@ def test_plain_sends_are_carried_by_the_core(tmp_path: Path, monkeypatch: pytest
     asyncio.run(world.exchange([plain(0)]))  # the first message of a queue finds it not there
     world.store.put = fail  # type: ignore[assignment]
     world.store.put_many = fail  # type: ignore[assignment]
+    world.store.put_batch = fail  # type: ignore[assignment]
     beyond_what_is_reserved = b"".join(plain(number, body=b"x" * 1000) for number in range(4, 20))
     asyncio.run(world.exchange([plain(1) + plain(2), plain(3, binary=True), beyond_what_is_reserved]))
-    assert len(world.rig.transport.commands) == 20
-    assert [each.queue_offset for each in world.arrivals] == list(range(20))
+    asyncio.run(world.exchange([batch(20) + batch(21), batch(22, binary=True, count=4)]))
+    assert len(world.rig.transport.commands) == 23
+    assert [each.queue_offset for each in world.arrivals] == list(range(30))
     world.facts()
 
 
@@ -419,12 +450,13 @@ def test_a_flush_that_takes_too_long_is_said_of_each(monkeypatch: pytest.MonkeyP
 
             async def late(world: World = world) -> None:
                 world.rig.connection.data_received(plain(1) + plain(2, oneway=True) + plain(3, binary=True))
+                world.rig.connection.data_received(batch(4) + batch(5, binary=True))
                 world.clock.now += 60_000
                 world.store.tick()
                 await turn()
 
             asyncio.run(late())
             answers.append(b"".join(world.rig.transport.writes))
-            assert [each.code for each in world.rig.transport.commands] == [0, 10, 10]
+            assert [each.code for each in world.rig.transport.commands] == [0, 10, 10, 10, 10]
             world.facts()
     assert answers[0] == answers[1]

@@ -1,9 +1,11 @@
-"""Runs of plain sends: checked by the places they go to, stored as one and answered as one.
+"""Runs of plain sends or batches: checked by the places they go to, stored as one and answered as one.
 
 Invariant: a run comes to what its requests come to one by one, and one that is not served has changed nothing.
 """
 
+from collections.abc import Iterable, Sequence
 from functools import partial
+from itertools import islice
 
 from pyromq.broker.core import Core
 from pyromq.broker.send.answers import Answers
@@ -15,6 +17,7 @@ from pyromq.protocol.frame import commands_of
 from pyromq.protocol.headers.sendrun import SendRun, answer_sends
 from pyromq.protocol.properties import Property
 from pyromq.protocol.records.host import pack_host
+from pyromq.protocol.records.queueentry import ENTRY
 from pyromq.protocol.routes import is_writable
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.handler import Deferred
@@ -47,7 +50,7 @@ class Runs:
         self._answers = answers
 
     def serve(self, run: SendRun, connection: Connection) -> bytes | Deferred | None:
-        """Plain sends that came together, as one; None when one of them needs a way of its own."""
+        """Plain sends or batches that came together, as one; None when one of them needs a way of its own."""
         started, config = self._clock(), self._config
         if config.broker_role is _SLAVE or started < config.start_accept_send_request_time_stamp:
             return None
@@ -59,13 +62,15 @@ class Runs:
         sends = self._store.put_run(run, pack_host(connection.peer), imprint.suffix)
         if sends is None:
             return None
-        for (topic, _), count, size in zip(run.places, run.counts, sends.placed.place_sizes, strict=True):
-            self._stats.add_put(topic, count, size, count)
-        answers = answer_sends(run, sends.placed, host_text(sends.store_host), imprint.replies.parts)
+        placed = sends.placed
+        for (topic, _), *amounts in zip(run.places, run.counts, placed.place_sizes, run.requests, strict=True):
+            self._stats.add_put(topic, *amounts)
+        ids = [imprint.ids() for _ in range(run.nameless)]
+        answers = answer_sends(run, placed, host_text(sends.store_host), imprint.replies.parts, ids)
         if self._durability.needed({}):
             later = Deferred()
             last = PutResult(_PUT_OK, sends.physical_offset, sends.size)
-            self._durability.wait(last, partial(self._settle, later, started, answers, sends))
+            self._durability.wait(last, partial(self._settle, later, started, answers, sends, ids))
             return later
         self._store.stats.put_took(self._clock() - started, len(run))
         return answers
@@ -84,18 +89,27 @@ class Runs:
             and 0 <= queue_id < max(topic.read_queue_nums, topic.write_queue_nums)
         )
 
-    def _settle(self, later: Deferred, started: int, answers: bytes, sends: Sends, status: PutStatus) -> None:
+    def _settle(
+        self, later: Deferred, started: int, answers: bytes, sends: Sends, ids: Sequence[str], status: PutStatus
+    ) -> None:
         """The messages are as safe as they were asked to be, or the wait for that is over."""
-        self._store.stats.put_took(self._clock() - started, sends.count)
-        later.answer(answers if status is _PUT_OK else self._late_answers(sends, status))
+        self._store.stats.put_took(self._clock() - started, len(sends.run))
+        later.answer(answers if status is _PUT_OK else self._late_answers(sends, ids, status))
 
-    def _late_answers(self, sends: Sends, status: PutStatus) -> bytes:
+    def _late_answers(self, sends: Sends, ids: Iterable[str], status: PutStatus) -> bytes:
         """What is said of messages that are stored, but not as safely as was asked for."""
         answers: list[bytes] = []
-        host = sends.store_host
-        for request, each in zip(commands_of(sends.run), sends.arrivals(), strict=True):
-            result = PutResult(_PUT_OK, each.physical_offset, each.size, each.queue_offset, each.store_timestamp, host)
-            message = PutMessage(each.topic, each.queue_id, b"", property_map=each.properties)
+        run, arrivals, made = sends.run, iter(sends.arrivals()), iter(ids)
+        for index, request in enumerate(commands_of(run)):
+            place, messages, unique_key, *_ = run.send(index)
+            own = list(islice(arrivals, messages))
+            entries = b"".join([ENTRY.pack(each.physical_offset, each.size, each.tags_code) for each in own])
+            first, (topic, queue_id) = own[0], run.places[place]
+            result = PutResult(
+                _PUT_OK, first.physical_offset, sum(each.size for each in own), first.queue_offset,
+                sends.store_timestamp, sends.store_host, messages, entries,
+            )  # fmt: skip
+            message = PutMessage(topic, queue_id, b"", property_map={Property.UNIQ_KEY: unique_key or next(made)})
             if not request.flag & ONEWAY_FLAG:
-                answers.append(self._answers.frame(request, message, each.queue_id, result, status))
+                answers.append(self._answers.frame(request, message, queue_id, result, status))
         return b"".join(answers)

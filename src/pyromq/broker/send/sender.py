@@ -69,7 +69,7 @@ class Sender(Part):
         ids = UniqueIdGenerator(core.store.store_host.ip, os.getpid(), secrets.randbits(32), core.clock)
         self._imprint = Imprint(core.config, ids)
         self._answers = Answers(core.config, self._imprint)
-        self._runs = Runs(core, self._imprint, self._answers)
+        self.send_run = Runs(core, self._imprint, self._answers).serve
 
     def handlers(self) -> dict[int, Handler]:
         return {
@@ -86,7 +86,7 @@ class Sender(Part):
         return self._serve(SendMessageV2Header, request, connection)
 
     def _grouped(self, header_class: type[SendMessageHeader]) -> Handler:
-        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class), self._runs.serve)
+        return Grouped(partial(self._serve, header_class), partial(self._serve_many, header_class), self.send_run)
 
     def _serve(
         self, header_class: type[SendMessageHeader], request: Command, connection: Connection

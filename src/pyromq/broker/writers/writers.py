@@ -32,7 +32,7 @@ from pyromq.protocol.properties import decode_properties
 from pyromq.protocol.records.batch import FIXED_SIZE, iter_batch
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler, Outcome
-from pyromq.remoting.handler import Deferred
+from pyromq.remoting.handler import Deferred, Grouped
 from pyromq.store.log.put import PutResult, PutStatus
 
 TICK = 1.0
@@ -48,6 +48,7 @@ class Writers(Part):
         self._store = core.store
         self._clock = core.clock
         self._send_batch = sender.send_batch
+        self._send_run = sender.send_run
         self.table = WriterTable(core.config.max_writers, core.config.max_writer_lanes)
         self._journal = Journal(self.table, core.store, core.clock)
         self.repeated = 0
@@ -58,7 +59,7 @@ class Writers(Part):
     def handlers(self) -> Mapping[int, Handler]:
         """Batches, whoever sends them, and two more."""
         return {
-            RequestCode.SEND_BATCH_MESSAGE: self._batch,
+            RequestCode.SEND_BATCH_MESSAGE: Grouped(self._batch, run=self._send_run),
             RequestCode.OPEN_WRITER: self._open,
             RequestCode.CLOSE_WRITER: self._close,
         }

@@ -1,4 +1,5 @@
-"""A run of plain sends: requests of one code, behind each other on one connection, that the native core carries as one.
+"""A run of plain sends or batches: requests of one code, behind each other on one connection, that the native core
+carries as one.
 
 The core recognises them in a stream of frames, writes their records and their answers; between these steps Python
 decides, by the values that `SendRun` shows. What is not plain never becomes part of a run, and a run that cannot be
@@ -8,6 +9,7 @@ runs, and the twins here say so; what a run must come to is what its requests co
 
 import struct
 from collections.abc import Sequence
+from itertools import islice
 from json.encoder import encode_basestring_ascii as quote
 from mmap import mmap
 from typing import Protocol
@@ -19,8 +21,8 @@ Place = tuple[str, int]
 
 
 class SendRun(Protocol):
-    """Plain sends: SEND_MESSAGE or SEND_MESSAGE_V2, not of a batch, with properties among which are an id and no
-    `WAIT=false`."""
+    """Plain sends: SEND_MESSAGE or SEND_MESSAGE_V2 with properties among which are an id and no `WAIT=false`; or plain
+    batches, SEND_BATCH_MESSAGE of messages that can be told apart, from nobody in particular. `len` counts requests."""
 
     def __len__(self) -> int: ...
 
@@ -41,6 +43,14 @@ class SendRun(Protocol):
         """Where its frames begin in the stream."""
 
     @property
+    def messages(self) -> int:
+        """How many messages they bring."""
+
+    @property
+    def nameless(self) -> int:
+        """How many have no unique key, which only batches may lack."""
+
+    @property
     def oneways(self) -> int:
         """How many want no answer."""
 
@@ -54,14 +64,19 @@ class SendRun(Protocol):
 
     @property
     def counts(self) -> Sequence[int]:
-        """How many go to each place."""
+        """How many messages go to each place."""
+
+    @property
+    def requests(self) -> Sequence[int]:
+        """How many requests go to each place."""
 
     @property
     def names(self) -> frozenset[str]:
         """The names of all properties that one of them has."""
 
-    def send(self, number: int) -> tuple[int, int, bytes, str, int, bool, bool]:
-        """Of one: the number of its place, system flag, properties, unique key and opaque; oneway; binary header."""
+    def send(self, number: int) -> tuple[int, int, str, int, bool, bool]:
+        """Of one: the number of its place, how many messages it brings, unique key and opaque; oneway; binary
+        header."""
 
 
 class Placed(Protocol):
@@ -105,16 +120,16 @@ def cut_sends(stream: bytes | bytearray, position: int, max_frame: int) -> SendR
 def write_sends(
     run: SendRun,  # noqa: ARG001 - as all here: what the core needs
     file: mmap,  # noqa: ARG001
-    place: tuple[int, int, int, int],  # noqa: ARG001
+    place: tuple[int, int, int, int, int],  # noqa: ARG001
     numbers: Sequence[int],  # noqa: ARG001
     common: tuple[bytes, bytes, bytes, int],  # noqa: ARG001
 ) -> Placed | int | None:
     """Write the records of a run into a file of the log behind its position, which is the caller's to move.
 
-    `place` is the position, how far may be written, the offset of the file, and a size at which no record is too large;
-    `numbers` the next offset of each place; `common` born host, store host, what is added to the properties, and the
-    store time. Nothing has changed if it returns None, because a record is larger, or how many bytes they take, because
-    there is no room.
+    `place` is the position, how far may be written, the offset of the file, a size at which no record is too large, and
+    one at which no batch is; `numbers` the next offset of each place; `common` born host, store host, what is added to
+    the properties of a send, and the store time. Nothing has changed if it returns None, because something is larger,
+    or how many bytes they take, because there is no room.
     """
     return None
 
@@ -125,15 +140,20 @@ what comes before the opaque and behind the transaction id."""
 
 
 @native.twin
-def answer_sends(run: SendRun, placed: Placed, host: str, parts: Parts) -> bytes:
-    """The answers to the sends of a run that want one, as frames: all say SUCCESS. `host` is the store's, in digits."""
+def answer_sends(run: SendRun, placed: Placed, host: str, parts: Parts, ids: Sequence[str]) -> bytes:
+    """The answers to the sends of a run that want one, as frames: all say SUCCESS. `host` is the store's, in digits;
+    `ids` are for those that have no unique key."""
     middle, end, start, tail = parts
+    offsets, numbers, made = iter(placed.offsets), iter(placed.numbers), iter(ids)
     answers: list[bytes] = []
-    for index, (offset, number) in enumerate(zip(placed.offsets, placed.numbers, strict=True)):
-        place, _, _, unique_key, opaque, oneway, binary = run.send(index)
+    for index in range(len(run)):
+        place, messages, unique_key, opaque, oneway, binary = run.send(index)
+        message_id = ",".join([f"{host}{offset:016X}" for offset in islice(offsets, messages)])
+        number, *_ = islice(numbers, messages)
+        unique_key = unique_key or next(made)
         if oneway:
             continue
-        message_id, queue_id = f"{host}{offset:016X}", run.places[place][1]
+        queue_id = run.places[place][1]
         if binary:
             fields = (
                 ("msgId", message_id),

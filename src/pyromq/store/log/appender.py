@@ -168,10 +168,10 @@ class Appender:
         ]
 
     def put_run(self, run: SendRun, born_host: bytes, suffix: bytes) -> Sends | None:
-        """Append a run of plain sends, with `suffix` added to the properties of each; None, and nothing has changed,
-        when that takes more than to append them: `put` says what, for each of them."""
+        """Append a run of plain sends, with `suffix` added to the properties of each, or of batches; None, and nothing
+        has changed, when that takes more than to append them: `put` or `put_batch` says what, for each of them."""
         dispatcher, rules = self._dispatcher, self.rules
-        count = len(run)
+        count = run.messages
         crowded = dispatcher.backlog + count >= rules.max_waiting if self.sync else dispatcher.waiting
         if crowded or self._flags.bits or rules.asks_always:
             return None
@@ -194,7 +194,8 @@ class Appender:
         for tail, added in zip(tails, run.counts, strict=True):
             tail.next_offset += added
         queues = [tail.queue for tail in tails]
-        sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, suffix)
+        records = file.view(start, start + size)
+        sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, records)
         if self.sync or not dispatcher.enter_run(sends):
             self._hold((sends,), count)
         self._stats.put_count += count
@@ -205,10 +206,11 @@ class Appender:
         self, run: SendRun, numbers: Sequence[int], common: tuple[bytes, bytes, bytes, int]
     ) -> tuple[MappedFile, Placed] | None:
         """Write the records of a run behind the log, where nobody looks yet; None if they need more than room."""
-        log, largest = self._log, self.rules.surely_small
+        log, rules = self._log, self.rules
         file, limit = log.last, log.limit
         while file is not None:
-            placed = write_sends(run, file.raw, (file.position, limit, file.start, largest), numbers, common)
+            place = file.position, limit, file.start, rules.surely_small, rules.max_batch
+            placed = write_sends(run, file.raw, place, numbers, common)
             if not isinstance(placed, int):
                 return None if placed is None else (file, placed)
             if placed + BLANK_SIZE > file.size - file.position:

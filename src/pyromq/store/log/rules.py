@@ -43,7 +43,7 @@ class PutRules:
         self._largest_record = largest_record
         self.use(config)
         self.hooks: list[tuple[Hook, frozenset[str]]] = []
-        self.marks: frozenset[str] = frozenset({"INNER_NUM"})
+        self.marks: frozenset[str] = frozenset({"INNER_NUM", Property.DELAY, *_TIMED})
         """Properties that make a message more than one to be appended."""
         self.asks_always = False
         """Whether a hook wants to see every message."""

@@ -27,6 +27,7 @@ def together(world: PopWorld, popped: list[Popped], *, oneway: int = -1) -> list
     """The answers to all of them; None when they must be served one by one."""
     handler = world._handlers[RequestCode.ACK_MESSAGE]
     assert isinstance(handler, Grouped)
+    assert handler.many is not None
     requests = [
         Command.request(RequestCode.ACK_MESSAGE, ack_header(each), opaque=number, oneway=number == oneway)
         for number, each in enumerate(popped)

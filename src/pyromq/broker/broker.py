@@ -184,7 +184,7 @@ class Broker:
         store.add_listener(follow, followers)
         for part in self.parts:
             for park in part.parks():
-                store.add_listener(park.heard, park.topics)
+                store.add_watcher(park.heard, park.topics)
 
     async def _close(self, store: MessageStore, tables: Tables) -> None:
         await tables.save()

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrival, Arrived
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -64,12 +64,13 @@ def limit(name: str, count: int) -> Figure:
 
 
 class Park(Protocol):
-    """Requests that wait for messages. `heard` is told each message of the `topics` that any of them waits for."""
+    """Requests that wait for messages. `heard` is told of messages, those of the `topics` that any of them waits for
+    among them."""
 
     @property
     def topics(self) -> Container[str]: ...
 
-    def heard(self, message: Arrival) -> None: ...
+    def heard(self, arrived: Arrived) -> None: ...
 
 
 class Part:

@@ -1,23 +1,25 @@
 """What a record is on its way from the log to queue, index and whoever waits: made where it is appended, or read back.
 
 One message is an `Arrival`; the messages of a batch, which are worked on by columns, are a `Run`; sends that the native
-core carried are `Sends`. When and how they are entered is up to the dispatcher.
+core carried are `Sends`; what a walk found in the log is `Walked`. When and how they are entered is up to the
+dispatcher, and whoever watches the store sees all that was entered as one as `Arrived`.
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import ClassVar, Protocol
 
 import msgspec
 
-from pyromq.protocol.headers.sendrun import Placed, SendRun
+from pyromq.protocol.headers.sendrun import Place, Placed, SendRun
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
-from pyromq.protocol.records.record import peek_record
+from pyromq.protocol.records.record import RecordSummary, peek_record
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.index.index import Index
 from pyromq.store.index.keyhash import Keys
+from pyromq.store.log.span import Span
 from pyromq.store.queue.consumequeue import ConsumeQueue
 
 _TRANSACTION = sysflag.TRANSACTION_MASK
@@ -45,10 +47,13 @@ class Arrival(msgspec.Struct, gc=False):
         """Whether consumers get it: half messages and rollbacks have no place in a queue."""
         return not self.sys_flag & _TRANSACTION or self.sys_flag & _TRANSACTION == _COMMIT
 
-    def end_of(self, topic: str, queue_id: int) -> int | None:
-        """The offset after it in a queue; None if it has no entry there."""
-        there = self.topic == topic and self.queue_id == queue_id and self.queued
-        return self.queue_offset + 1 if there else None
+    @property
+    def topics(self) -> Collection[str]:
+        return (self.topic,)
+
+    def ends(self) -> Iterable[tuple[Place, int]]:
+        """Its queue, if it has an entry there, with the offset after it."""
+        return (((self.topic, self.queue_id), self.queue_offset + 1),) if self.queued else ()
 
     def arrivals(self) -> Sequence["Arrival"]:
         """Each record by itself."""
@@ -82,10 +87,9 @@ class Run(msgspec.Struct, gc=False):
     def topics(self) -> Collection[str]:
         return (self.topic,)
 
-    def end_of(self, topic: str, queue_id: int) -> int | None:
-        """The offset after the last of them in a queue; None if they have no entries there."""
-        there = self.topic == topic and self.queue_id == queue_id
-        return self.queue_offset + self.count if there else None
+    def ends(self) -> Iterable[tuple[Place, int]]:
+        """Their queue, with the offset after the last of them."""
+        return (((self.topic, self.queue_id), self.queue_offset + self.count),)
 
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
@@ -144,29 +148,18 @@ class Sends(msgspec.Struct, gc=False):
     def topics(self) -> Collection[str]:
         return {topic for topic, _ in self.run.places}
 
-    def end_of(self, topic: str, queue_id: int) -> int | None:
-        """The offset after the last of them in a queue; None if they have no entries there."""
-        places, run = list(self.run.places), self.run
-        if (topic, queue_id) not in places:
-            return None
-        place = places.index((topic, queue_id))
-        return self.numbers[place] + run.counts[place]
+    def ends(self) -> Iterable[tuple[Place, int]]:
+        """Each of their queues, with the offset after the last of them there."""
+        run = self.run
+        for place, number, count in zip(run.places, self.numbers, run.counts, strict=True):
+            yield place, number + count
 
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
         queues = dict(zip(self.run.places, self.queues, strict=True))
-        arrivals: list[Arrival] = []
-        for offset in self.placed.offsets:
-            record = peek_record(self.records, offset - self.physical_offset)
-            properties = decode_properties(record.properties)
-            arrivals.append(
-                Arrival(
-                    record.topic, record.queue_id, record.queue_offset, offset, record.size,
-                    tags_code(properties.get(Property.TAGS)), self.store_timestamp, record.sys_flag, properties,
-                    queues[record.topic, record.queue_id],
-                )
-            )  # fmt: skip
-        return arrivals
+        first = self.physical_offset
+        records = (peek_record(self.records, offset - first) for offset in self.placed.offsets)
+        return [_arrival(record, queues[record.topic, record.queue_id]) for record in records]
 
     def enter(self, index: Index | None) -> bool:
         """All as one; False when they do not simply follow what is there, and must be entered one by one.
@@ -180,10 +173,62 @@ class Sends(msgspec.Struct, gc=False):
         return index is None or index.add_hashed(placed.keys, self.physical_offset, placed.offsets[-1])
 
 
+class Walked(msgspec.Struct, gc=False):
+    """Plain records that a walk over the log found, and that are in their queues now; `find` knows those."""
+
+    span: Span
+    find: Callable[[str, int], ConsumeQueue | None]
+
+    @property
+    def topics(self) -> Collection[str]:
+        return {topic for topic, *_ in self.span.lanes}
+
+    def ends(self) -> Iterable[tuple[Place, int]]:
+        """Each of their queues, once or more often, with the offset after one of the last of them there."""
+        for topic, queue_id, number, _, _, entries in self.span.lanes:
+            yield (topic, queue_id), number + len(entries) // ENTRY_SIZE
+
+    def arrivals(self) -> Sequence[Arrival]:
+        """Each record by itself; of delayed ones not when they are due."""
+        span, found = self.span, list[Arrival]()
+        at, end = span.begin - span.file.start, span.end - span.file.start
+        view = span.file.view(0, end)
+        while at < end:
+            record = peek_record(view, at)
+            if (queue := self.find(record.topic, record.queue_id)) is not None:
+                found.append(_arrival(record, queue))
+            at += record.size
+        return found
+
+
+def _arrival(record: RecordSummary, queue: ConsumeQueue) -> Arrival:
+    properties = decode_properties(record.properties)
+    return Arrival(
+        record.topic, record.queue_id, record.queue_offset, record.physical_offset, record.size,
+        tags_code(properties.get(Property.TAGS)), record.store_timestamp, record.sys_flag, properties, queue,
+    )  # fmt: skip
+
+
 Waiting = Arrival | Run | Sends
+
+
+class Arrived(Protocol):
+    """Records that have become visible in their queues together."""
+
+    @property
+    def topics(self) -> Collection[str]: ...
+
+    def ends(self) -> Iterable[tuple[Place, int]]:
+        """Each queue that they are in, with the offset after the last of them there."""
+
+    def arrivals(self) -> Sequence[Arrival]:
+        """Each record by itself, which costs as much as storing it did: only for who has to know."""
+
 
 Listener = Callable[[Arrival], None]
 """Told about each record that has become visible in its queue. Must be quick and must not raise."""
+Watcher = Callable[[Arrived], None]
+"""The same, told once about all that have together."""
 
 
 def code_of(topic: str, properties: Mapping[str, str], store_timestamp: int, delays: Mapping[int, int]) -> int:

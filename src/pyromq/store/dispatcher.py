@@ -7,12 +7,12 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
-from pyromq.store.arrival import Arrival, Listener, Run, Sends, Waiting, code_of, due_entries
+from pyromq.store.arrival import Arrival, Arrived, Run, Sends, Waiting, Walked, Watcher, code_of, due_entries
 from pyromq.store.errors import DiskFullError, StoreFormatError, ensure
 from pyromq.store.flags import Flag, RunningFlags
 from pyromq.store.index.index import Index
@@ -31,7 +31,7 @@ _ROLLBACK = sysflag.ROLLBACK
 
 
 class Dispatcher:
-    """Feeds queues and `index` (None: no index). `listeners` may be added to at any time."""
+    """Feeds queues and `index` (None: no index). `watchers` may be added to at any time."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Dispatcher:
         self._flags = flags
         self._damage = damage
         self._delays = delays
-        self.listeners: list[tuple[Listener, Container[str] | None]] = []
+        self.watchers: list[tuple[Watcher, Container[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
         self.waiting: deque[Waiting] = deque()
         """Records that may not be seen yet, or could not be entered."""
@@ -113,9 +113,9 @@ class Dispatcher:
         if self.stuck:
             self._resume()
         if queued:
-            for listener, topics in self.listeners:
+            for watcher, topics in self.watchers:
                 if topics is None or topic in topics:
-                    listener(arrival)
+                    watcher(arrival)
         return True
 
     def enter_run(self, run: Run | Sends) -> bool:
@@ -130,15 +130,14 @@ class Dispatcher:
         self.last_timestamp = run.store_timestamp
         if self.stuck:
             self._resume()
-        there: Collection[str] = run.topics
-        arrivals: Sequence[Arrival] = ()
-        for listener, topics in self.listeners:
-            if topics is None or any(topic in topics for topic in there):
-                arrivals = arrivals or run.arrivals()
-                for arrival in arrivals:
-                    if topics is None or arrival.topic in topics:  # hearing of one may change who wants the next
-                        listener(arrival)
+        self._tell(run)
         return True
+
+    def _tell(self, arrived: Arrived) -> None:
+        there = arrived.topics
+        for watcher, topics in self.watchers:
+            if topics is None or any(topic in topics for topic in there):
+                watcher(arrived)
 
     def enter_group(self, group: Sequence[Arrival]) -> bool:
         """`enter` for each, step by step for all, which is a tenth quicker: loops so short that the processor keeps
@@ -154,11 +153,11 @@ class Dispatcher:
         self.position = last.physical_offset + last.size
         self.last_timestamp = last.store_timestamp
         there = {each.topic for each in group}
-        for listener, topics in self.listeners:
+        for watcher, topics in self.watchers:
             if topics is None or any(topic in topics for topic in there):
                 for each in group:
                     if topics is None or each.topic in topics:
-                        listener(each)
+                        watcher(each)
         return True
 
     def recover(self, record: LogRecord, skipped: int) -> bool:
@@ -198,7 +197,7 @@ class Dispatcher:
         """`recover` for plain records of the log, as one; returns how many of them their queues lacked.
 
         None when one of them must be looked at by itself: they do not all follow what is there, somebody wants to hear
-        of them, or there is no space. Each may be entered again then.
+        of delayed ones, or there is no space. Each may be entered again then.
         """
         lacking = self._lacking(span)
         if lacking is None:
@@ -218,6 +217,7 @@ class Dispatcher:
         self.last_timestamp = span.timestamp
         if self.stuck:
             self._resume()
+        self._tell(Walked(span, queues.get))
         return count
 
     def _due(self, span: Span, entries: bytes, end: int) -> bytes:
@@ -231,7 +231,7 @@ class Dispatcher:
         reached: dict[tuple[str, int], tuple[int, int]] = {}
         for lane in span.lanes:
             topic, queue_id, number, begin, end, entries = lane
-            if any(topics is None or topic in topics for _, topics in self.listeners):
+            if topic == SCHEDULE_TOPIC and any(topics is None or topic in topics for _, topics in self.watchers):
                 return None
             if (reach := reached.get((topic, queue_id))) is None:
                 queue = self._queues.get(topic, queue_id)

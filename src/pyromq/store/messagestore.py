@@ -22,7 +22,7 @@ from pyromq.clock import wall_clock
 from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
-from pyromq.store.arrival import Listener, Sends
+from pyromq.store.arrival import Arrived, Listener, Sends, Watcher
 from pyromq.store.config import CHANGEABLE, BrokerRole, StoreConfig
 from pyromq.store.dispatcher import Dispatcher
 from pyromq.store.errors import StoreClosedError, StoreError, StoreFormatError
@@ -278,7 +278,17 @@ class MessageStore:
 
         With `topics`, only about those of a topic that is in it at that moment, which spares all the others the call.
         """
-        self._dispatcher.listeners.append((listener, topics))
+
+        def tell_each(arrived: Arrived) -> None:
+            for arrival in arrived.arrivals():
+                if topics is None or arrival.topic in topics:  # hearing of one may change who wants the next
+                    listener(arrival)
+
+        self.add_watcher(tell_each, topics)
+
+    def add_watcher(self, watcher: Watcher, topics: Container[str] | None = None) -> None:
+        """The same for one that is told once about all messages that become visible together, of other topics too."""
+        self._dispatcher.watchers.append((watcher, topics))
 
     def get(
         self,

@@ -1,12 +1,35 @@
 """Parked pulls: what wakes them, what does not, and what happens to them in time."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 from pyromq.broker.consume.longpoll import SWEEP_INTERVAL_MS, ParkedPull, PullPark
+from pyromq.store.arrival import Arrival
+from pyromq.store.queue.consumequeue import ConsumeQueue
+from pyromq.store.queue.files import Descriptors
 from tests.unit.broker.clock import FakeClock
 
 KEY = ("orders", 0)
+
+
+@dataclass
+class Together:
+    """Messages that arrive as one: where, behind which offset, and with which tags."""
+
+    end: int
+    tags: Sequence[int] = (0,)
+    key: tuple[str, int] = KEY
+    taken_apart: int = 0
+    topics = ("orders",)
+
+    def ends(self) -> list[tuple[tuple[str, int], int]]:
+        return [(self.key, self.end)]
+
+    def arrivals(self) -> list[Arrival]:
+        self.taken_apart += 1
+        first, queue = self.end - len(self.tags), ConsumeQueue(*self.key, "", 20, Descriptors(1))
+        return [Arrival(*self.key, first + at, at, 1, tag, 0, 0, {}, queue) for at, tag in enumerate(self.tags)]
 
 
 class Desk:
@@ -30,10 +53,10 @@ class Desk:
         party: str = "",
     ) -> bool:
         def matches(tags_code: int, _properties: Mapping[str, str]) -> bool:
-            return tag is None or tags_code == tag
+            return tags_code == tag
 
-        resume = partial(self.resumed.append, name)
-        return self.park.park(ParkedPull(KEY, offset, self.clock() + hold, matches, resume, owner, party))
+        wanted, resume = None if tag is None else matches, partial(self.resumed.append, name)
+        return self.park.park(ParkedPull(KEY, offset, self.clock() + hold, wanted, resume, owner, party))
 
 
 def test_one_address_leaves_places_for_others() -> None:
@@ -50,10 +73,10 @@ def test_an_arrival_resumes_the_pulls_that_wait_below_it() -> None:
     desk.wait("at 0", offset=0)
     desk.wait("at 5", offset=5)
     assert list(desk.park.topics) == ["orders"]
-    desk.park.arrived(KEY, 5, 0, {})
+    desk.park.heard(Together(5))
     assert desk.resumed == ["at 0"]
     assert list(desk.park.topics) == ["orders"]
-    desk.park.arrived(KEY, 6, 0, {})
+    desk.park.heard(Together(6))
     assert desk.resumed == ["at 0", "at 5"]
     assert len(desk.park) == 0
     assert not desk.park.topics
@@ -62,11 +85,26 @@ def test_an_arrival_resumes_the_pulls_that_wait_below_it() -> None:
 def test_an_arrival_elsewhere_or_with_another_tag_resumes_nobody() -> None:
     desk = Desk()
     desk.wait("tagged", tag=7)
-    desk.park.arrived(("orders", 1), 1, 7, {})
-    desk.park.arrived(KEY, 1, 8, {})
+    desk.park.heard(Together(1, [7], ("orders", 1)))
+    desk.park.heard(Together(1, [8]))
     assert desk.resumed == []
-    desk.park.arrived(KEY, 2, 7, {})
+    desk.park.heard(Together(2, [7]))
     assert desk.resumed == ["tagged"]
+
+
+def test_what_arrives_together_is_taken_apart_only_for_a_filter() -> None:
+    desk = Desk()
+    desk.wait("all", offset=2)
+    without = Together(5, [1, 2, 3, 4, 5])
+    desk.park.heard(without)
+    assert (desk.resumed, without.taken_apart) == (["all"], 0)
+    desk.wait("seven", tag=7, offset=3)
+    desk.wait("four", tag=4, offset=3)
+    desk.wait("two, which came before", tag=2, offset=3)
+    filtered = Together(5, [1, 2, 3, 4, 5])
+    desk.park.heard(filtered)
+    assert (desk.resumed, filtered.taken_apart) == (["all", "four"], 1)
+    assert len(desk.park) == 2
 
 
 def test_a_pull_is_resumed_when_its_time_is_over() -> None:
@@ -103,7 +141,7 @@ def test_the_pulls_of_a_connection_that_ended_are_never_resumed() -> None:
     assert len(desk.park) == 1
     desk.clock.forward(10)
     desk.park.tick()
-    desk.park.arrived(KEY, 1, 0, {})
+    desk.park.heard(Together(1))
     assert desk.resumed == ["there"]
     assert len(desk.park) == 0
     assert not desk.park._by_owner
@@ -116,8 +154,8 @@ def test_a_resumed_pull_may_park_again_at_once() -> None:
         desk.resumed.append("first")
         desk.wait("second", offset=1)
 
-    desk.park.park(ParkedPull(KEY, 0, desk.clock() + 1_000, lambda _code, _properties: True, again))
-    desk.park.arrived(KEY, 1, 0, {})
+    desk.park.park(ParkedPull(KEY, 0, desk.clock() + 1_000, None, again))
+    desk.park.heard(Together(1))
     assert desk.resumed == ["first"]
     assert len(desk.park) == 1
 
@@ -142,5 +180,5 @@ def test_pulls_that_come_and_go_leave_nothing_behind() -> None:
     desk = Desk()
     for _ in range(10_000):
         desk.wait("x", hold=600_000)
-        desk.park.arrived(KEY, 1, 0, {})
+        desk.park.heard(Together(1))
     assert len(desk.park._by_deadline) < 3_000

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrival, Arrived
 from pyromq.store.config import BrokerRole, FlushDiskType
 from pyromq.store.errors import StoreError
 from pyromq.store.log.put import PutStatus
@@ -45,6 +45,22 @@ def test_slave_has_the_same_log_and_queues(tmp_path: Path, piece: int) -> None:
     again.role = BrokerRole.ASYNC_MASTER
     assert put(again).queue_offset == 10
     again.close()
+
+
+def test_who_watches_a_slave_is_told_once_of_what_comes_together(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "m"), open_store(tmp_path / "s", broker_role=BrokerRole.SLAVE)
+    watched: list[Arrived] = []
+    slave.add_watcher(watched.append)
+    for n in range(9):
+        put(master, "orders", n % 3, b"%d" % n, {"TAGS": f"t{n}"})
+    ship(master, slave, 1 << 20)
+    (together,) = watched
+    assert set(together.topics) == {"orders"}
+    assert sorted(together.ends()) == [(("orders", queue_id), 3) for queue_id in range(3)]
+    facts = [(each.queue_id, each.queue_offset, each.properties["TAGS"]) for each in together.arrivals()]
+    assert facts == [(n % 3, n // 3, f"t{n}") for n in range(9)]
+    master.close()
+    slave.close()
 
 
 def test_slave_may_begin_at_any_file(tmp_path: Path) -> None:

@@ -8,10 +8,10 @@ address) has at most three quarters of the places.
 import heapq
 import itertools
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pyromq.broker.tables.shares import left
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrival, Arrived
 
 QueueKey = tuple[str, int]
 
@@ -19,7 +19,8 @@ SWEEP_INTERVAL_MS = 5_000
 
 
 class ParkedPull:
-    """One waiting request: from which offset it waits, until when, what matches, and how to run it again."""
+    """One waiting request: from which offset it waits, until when, what matches (None: everything does), and how to run
+    it again."""
 
     __slots__ = ("deadline", "key", "matches", "offset", "owner", "party", "resume")
 
@@ -28,7 +29,7 @@ class ParkedPull:
         key: QueueKey,
         offset: int,
         deadline: int,
-        matches: Callable[[int, Mapping[str, str]], bool],
+        matches: Callable[[int, Mapping[str, str]], bool] | None,
         resume: Callable[[], None],
         owner: object = None,
         party: str = "",
@@ -89,22 +90,23 @@ class PullPark:
         for ticket, pull in list(self._by_owner.get(owner, {}).items()):
             self._take(pull.key, [ticket])
 
-    def heard(self, message: Arrival) -> None:
-        """The store has a new message for its readers."""
-        key = message.topic, message.queue_id
-        self.arrived(key, message.queue_offset + 1, message.tags_code, message.properties)
-
-    def arrived(self, key: QueueKey, max_offset: int, tags_code: int, properties: Mapping[str, str]) -> None:
-        """A message was dispatched: resume the pulls of its queue that wait below it and whose filter it matches."""
-        waiting = self._by_queue.get(key)
-        if waiting is None:
-            return
-        woken = [
-            ticket
-            for ticket, pull in waiting.items()
-            if max_offset > pull.offset and pull.matches(tags_code, properties)
-        ]
-        self._resume(key, woken)
+    def heard(self, arrived: Arrived) -> None:
+        """The store has new messages: resume the pulls of their queues that wait below one whose filter it matches."""
+        arrivals: Sequence[Arrival] = ()
+        for key, end in arrived.ends():
+            waiting = self._by_queue.get(key)
+            if waiting is None:
+                continue
+            woken: list[int] = []
+            for ticket, pull in waiting.items():
+                if end <= pull.offset:
+                    continue
+                if pull.matches is not None:
+                    arrivals = arrivals or arrived.arrivals()
+                    if not _wants(pull, pull.matches, arrivals):
+                        continue
+                woken.append(ticket)
+            self._resume(key, woken)
 
     def tick(self) -> None:
         """Resume what has expired, and every five seconds whatever has anything new at all.
@@ -158,3 +160,13 @@ class PullPark:
         """Drop the heap entries of pulls that were resumed before their deadline."""
         self._by_deadline = [item for item in self._by_deadline if item[1] in self._by_queue.get(item[2].key, ())]
         heapq.heapify(self._by_deadline)
+
+
+def _wants(pull: ParkedPull, matches: Callable[[int, Mapping[str, str]], bool], arrivals: Iterable[Arrival]) -> bool:
+    """Whether a pull with a filter waits for one of the messages."""
+    return any(
+        (each.topic, each.queue_id) == pull.key
+        and each.queue_offset >= pull.offset
+        and matches(each.tags_code, each.properties)
+        for each in arrivals
+    )

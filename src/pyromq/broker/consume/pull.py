@@ -13,7 +13,7 @@ from pyromq.broker.cluster.clients import ConsumerGroup
 from pyromq.broker.consume.longpoll import ParkedPull, PullPark
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
-from pyromq.broker.filter.filters import Filter
+from pyromq.broker.filter.filters import Filter, wanted_arrivals
 from pyromq.broker.part import Every, Figure, Park, Part, gauge, limit
 from pyromq.broker.replication.link import MasterLink
 from pyromq.broker.tables.newnames import party_of
@@ -208,7 +208,7 @@ class Puller(Part):
             key,
             header.queue_offset,
             deadline,
-            pull.filter.arrival,
+            wanted_arrivals(pull.filter),
             resume,
             pull.connection,
             pull.connection.peer.host,

@@ -48,6 +48,11 @@ class PassAll:
         return True
 
 
+def wanted_arrivals(filter_: Filter) -> Callable[[int, Mapping[str, str]], bool] | None:
+    """Which arrivals are worth waking a waiting consumer for; None: all are."""
+    return None if isinstance(filter_, PassAll) else filter_.arrival
+
+
 class TagFilter:
     """Lets entries pass whose tag code is one of the subscription's hashes."""
 

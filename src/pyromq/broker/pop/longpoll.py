@@ -8,13 +8,13 @@ held again when it still finds nothing. Arrivals in a group's retry topics wake 
 import heapq
 import itertools
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pyromq.broker.pace import Paced
 from pyromq.broker.tables.shares import left
 from pyromq.protocol import names
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrival, Arrived
 
 ALL_QUEUES = -1
 RESUMED_PER_STEP = 64
@@ -29,12 +29,13 @@ WaitKey = tuple[str, str, int]
 class HeldPop:
     """One waiting request.
 
-    `due` is when it runs again in any case; `matches` decides on arrivals in the topic itself, all retries are welcome.
+    `due` is when it runs again in any case; `matches` decides on arrivals in the topic itself (None: all of them will
+    do), all retries are welcome.
     """
 
     key: WaitKey
     due: int
-    matches: Callable[[int, Mapping[str, str]], bool]
+    matches: Callable[[int, Mapping[str, str]], bool] | None
     resume: Callable[[], None]
     party: str = ""
 
@@ -108,16 +109,17 @@ class PopPark:
         if self._next_step is None or pop.due < self._next_step:
             self.pace.wake()
 
-    def heard(self, message: Arrival) -> None:
-        """The store has a new message for its readers."""
-        keys = self.topics.get(message.topic)
-        if keys is None:
-            return
-        forced = (message.queue_offset + 1) % self._force_every == 0
-        for key, retry in keys.items():
-            if not retry and key[2] not in (ALL_QUEUES, message.queue_id):
-                continue
-            if retry or forced or self._wanted(key, message.tags_code, message.properties):
+    def heard(self, arrived: Arrived) -> None:
+        """The store has new messages for its readers."""
+        arrivals: Sequence[Arrival] = ()
+        for (topic, queue_id), _ in arrived.ends():
+            for key, retry in self.topics.get(topic, {}).items():
+                if key in self._woken or (not retry and key[2] not in (ALL_QUEUES, queue_id)):
+                    continue
+                if not retry and self._are_choosy(key):
+                    arrivals = arrivals or arrived.arrivals()
+                    if not any(self._wanted(key, each) for each in arrivals if each.queue_id == queue_id):
+                        continue
                 self._woken[key] = None
         if self._woken:
             self.pace.wake()
@@ -150,11 +152,19 @@ class PopPark:
         self._next_step = self._by_due[0][0]
         return max(self._next_step - now, 0) / 1000
 
-    def _wanted(self, key: WaitKey, tags_code: int, properties: Mapping[str, str]) -> bool:
+    def _are_choosy(self, key: WaitKey) -> bool:
+        """Whether who waits longest has a filter; those behind it subscribe alike."""
+        return next(iter(self._waiting[key].values())).matches is not None
+
+    def _wanted(self, key: WaitKey, message: Arrival) -> bool:
         """Whether one of those waiting longest wants the message; that one is then the next to be resumed."""
+        if message.topic != key[0]:
+            return False
+        if (message.queue_offset + 1) % self._force_every == 0:
+            return True
         waiting = self._waiting[key]
         for ticket, pop in itertools.islice(waiting.items(), ASKED_PER_ARRIVAL):
-            if pop.matches(tags_code, properties):
+            if pop.matches is None or pop.matches(message.tags_code, message.properties):
                 waiting.move_to_end(ticket, last=False)
                 return True
         return False

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.filter.filters import wanted_arrivals
 from pyromq.broker.pop.longpoll import HeldPop, WaitKey
 from pyromq.broker.pop.queues import Wish
 from pyromq.broker.tables.newnames import party_of
@@ -50,7 +51,7 @@ class PopRequest:
 
     def held(self, due: int, resume: Callable[[], None]) -> HeldPop:
         """It, waiting."""
-        return HeldPop(self.key, due, self.wish.filter.arrival, resume, self.party)
+        return HeldPop(self.key, due, wanted_arrivals(self.wish.filter), resume, self.party)
 
 
 def check_role(core: Core) -> None:

@@ -51,7 +51,7 @@ class Master(Part):
 
     async def join(self) -> None:
         """Begin to follow."""
-        self._core.store.add_listener(self.tables.arrived)
+        self._core.store.add_watcher(self.tables.arrived)
         self.link.start()
 
     async def leave(self) -> None:

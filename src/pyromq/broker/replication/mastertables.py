@@ -29,7 +29,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.requests import commit_offset
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrived
 from pyromq.store.timer.checkpoint import TimerCheckpoint
 
 log = logging.getLogger(__name__)
@@ -86,13 +86,16 @@ class MasterTables:
         """Whether the log is being followed: a slave whose log is not the master's keeps its own tables, too."""
         return bool(self._master.address) and self._link.connected
 
-    def arrived(self, message: Arrival) -> None:
-        """A message came over. The topic of one that nobody told of yet is made up until the table is there."""
-        if message.topic not in self._tables.topics:
-            self._wake.set()
-            self._unsaved.note(message)
-            if self.synced or self._failing:  # else the first copy may have them all
-                self._assume(message.topic)
+    def arrived(self, arrived: Arrived) -> None:
+        """Messages came over. The topic of one that nobody told of yet is made up until the table is there."""
+        if all(topic in self._tables.topics for topic in arrived.topics):
+            return
+        for message in arrived.arrivals():
+            if message.topic not in self._tables.topics:
+                self._wake.set()
+                self._unsaved.note(message)
+                if self.synced or self._failing:  # else the first copy may have them all
+                    self._assume(message.topic)
 
     def _assume(self, topic: str) -> bool:
         """Make up a topic, and report more once it is on disk; False when there are as many as may be."""

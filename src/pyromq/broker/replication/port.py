@@ -19,7 +19,7 @@ from pyromq.protocol.errors import FrameError
 from pyromq.remoting.accept.listener import Listener
 from pyromq.remoting.address import Address, peer_address
 from pyromq.remoting.tls import ServerTls
-from pyromq.store.arrival import Arrival
+from pyromq.store.arrival import Arrived
 from pyromq.store.messagestore import MessageStore
 
 log = logging.getLogger(__name__)
@@ -233,7 +233,7 @@ class ReplicationPort:
                 )
             if not self._listening_to_store:
                 self._listening_to_store = True
-                self._source.add_listener(self._grown)
+                self._source.add_watcher(self._grown)
             if follower.astray:
                 session.sign_of_life()
         self.waits.advance()
@@ -257,7 +257,7 @@ class ReplicationPort:
             return store.max_physical_offset - store.max_physical_offset % size
         return store.min_physical_offset
 
-    def _grown(self, _message: Arrival) -> None:
+    def _grown(self, _arrived: Arrived) -> None:
         """There is more to send: once for all that arrives in this turn."""
         if self._sessions and not self._pushing:
             self._pushing = True

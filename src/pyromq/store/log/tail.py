@@ -55,8 +55,9 @@ class Tails:
         if tail is not None:
             return tail.next_offset
         for entry in reversed(self._waiting):
-            if (end := entry.end_of(topic, queue_id)) is not None:
-                return end
+            for place, end in entry.ends():
+                if place == (topic, queue_id):
+                    return end
         queue = self._queues.get(topic, queue_id)
         return queue.max_offset if queue is not None else 0
 

@@ -74,7 +74,7 @@ class PopWorld:
         self.revive = pop.revive
         self._handlers = guarded(pop.handlers())
         for park in pop.parks():
-            self.store.add_listener(park.heard, park.topics)
+            self.store.add_watcher(park.heard, park.topics)
 
     def call(
         self,

@@ -27,6 +27,8 @@ SIZES = (128, 1024, 10240)
 DEPTHS = (1, 32, 256)
 SHAPES = ((1, 256, "binary"), (64, 4, "json"), (64, 4, "binary"))
 """Connections, requests in flight on each, and how headers are written."""
+ECHOED = ((1, 1), (1, 256), (64, 4))
+"""Connections and requests in flight on each."""
 STORED = 32_000
 CONSUMERS = 1_000
 TOPICS = 1_000
@@ -105,8 +107,10 @@ def rows(*, quick: bool) -> Iterator[Row]:
         yield _latency(flush)
     yield _many_topics()
     yield _long_polls()
-    yield _echo_share()
+    for connections, depth in ECHOED:
+        yield _echo_share(connections, depth)
     yield _disk_share()
+    yield _page_share()
     if not quick:
         for depth in DEPTHS[1:]:
             yield _java_client(depth)
@@ -136,8 +140,7 @@ def _sends(flush: str, size: int, depth: int) -> Row:
 
 
 def _shaped(connections: int, depth: int, headers: str) -> Row:
-    many = f"{connections} connections × " if connections > 1 else ""  # noqa: RUF001 - times
-    name = f"send 128 B, {many}depth {depth}, {'JSON' if headers == 'json' else headers} headers"
+    name = f"send 128 B, {_many(connections)}depth {depth}, {'JSON' if headers == 'json' else headers} headers"
     cost = f"CPU: {name}"
 
     def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
@@ -146,6 +149,10 @@ def _shaped(connections: int, depth: int, headers: str) -> Row:
         return Sample({name: rate, cost: used}, result["busy"], int(result["failed"]))
 
     return Row(name, FLUSH_TYPES[0], measure, {name: "msgs/s", cost: "s/million"}, frozenset({cost}))
+
+
+def _many(connections: int) -> str:
+    return f"{connections} connections × " if connections > 1 else ""  # noqa: RUF001 - times
 
 
 def _batches() -> Row:
@@ -240,10 +247,10 @@ def _long_polls() -> Row:
     return Row(name, FLUSH_TYPES[0], measure, units, frozenset({*waits.values(), cost}), prepare)
 
 
-def _echo_share() -> Row:
+def _echo_share(connections: int, depth: int) -> Row:
     """Sends, and right before them the same frames at a server that only finds their ends and answers."""
-    name = "share of a bare echo, 128 B, depth 256"
-    options = ("--depth", "256", "--size", "128")
+    name = f"share of a bare echo, 128 B, {_many(connections)}depth {depth}"
+    options = ("--connections", str(connections), "--depth", str(depth), "--size", "128")
 
     def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
         seconds = ("--seconds", str(pacing.seconds))
@@ -278,6 +285,20 @@ def _disk_share() -> Row:
         return Sample({name: result["per_second"] / bare["per_second"]}, result["busy"], int(result["failed"]))
 
     return Row(name, FLUSH_TYPES[1], measure, {name: ""})
+
+
+def _page_share() -> Row:
+    """Large sends, and right before them bare copies of as many bytes into a new log beside the broker's."""
+    size = SIZES[-1]
+    name = f"share of what fresh pages allow, send {size} B, depth 256, {FLUSH_TYPES[0]}"
+
+    def measure(contender: Contender, pacing: Pacing, _: Known) -> Sample:
+        common = ("--size", str(size), "--seconds", str(pacing.seconds / 2))
+        bare = generate("pages", str(contender.folder), *common)
+        result = generate("load", "send", contender.address, "--depth", "256", *common)
+        return Sample({name: result["per_second"] / bare["per_second"]}, result["busy"], int(result["failed"]))
+
+    return Row(name, FLUSH_TYPES[0], measure, {name: ""})
 
 
 def _java_client(depth: int) -> Row:

@@ -7,7 +7,7 @@ the core behind that.
 """
 
 import operator
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar
 
 from pyromq.remoting.connection import Connection
@@ -68,7 +68,7 @@ class Park(Protocol):
     among them."""
 
     @property
-    def topics(self) -> Container[str]: ...
+    def topics(self) -> Collection[str]: ...
 
     def heard(self, arrived: Arrived) -> None: ...
 

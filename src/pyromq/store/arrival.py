@@ -19,6 +19,7 @@ from pyromq.protocol.records.record import RecordSummary, peek_record
 from pyromq.protocol.records.tags import tags_code
 from pyromq.store.index.index import Index
 from pyromq.store.index.keyhash import Keys
+from pyromq.store.log.mappedfile import MappedFile
 from pyromq.store.log.span import Span
 from pyromq.store.queue.consumequeue import ConsumeQueue
 
@@ -123,10 +124,8 @@ class Run(msgspec.Struct, gc=False):
 
 
 class Sends(msgspec.Struct, gc=False):
-    """Records of a run of plain sends or batches, which lie behind each other in the log and belong to any queues.
-
-    `records` is what is in the log, looked into only if somebody wants to hear of the records one by one.
-    """
+    """Records of a run of plain sends or batches, which lie behind each other in a file of the log and belong to any
+    queues. They are looked into only if somebody wants to hear of them one by one."""
 
     run: SendRun
     placed: Placed
@@ -138,7 +137,7 @@ class Sends(msgspec.Struct, gc=False):
     size: int
     store_timestamp: int
     store_host: bytes
-    records: memoryview
+    file: MappedFile
 
     @property
     def count(self) -> int:
@@ -157,8 +156,9 @@ class Sends(msgspec.Struct, gc=False):
     def arrivals(self) -> Sequence[Arrival]:
         """Each record by itself."""
         queues = dict(zip(self.run.places, self.queues, strict=True))
-        first = self.physical_offset
-        records = (peek_record(self.records, offset - first) for offset in self.placed.offsets)
+        first = self.file.start
+        view = self.file.view(0, self.physical_offset + self.size - first)
+        records = (peek_record(view, offset - first) for offset in self.placed.offsets)
         return [_arrival(record, queues[record.topic, record.queue_id]) for record in records]
 
     def enter(self, index: Index | None) -> bool:

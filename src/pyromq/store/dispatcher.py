@@ -7,7 +7,7 @@ the last record dispatched; everything below it is in its queue, nothing above i
 
 import logging
 from collections import deque
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pyromq.protocol.names import SCHEDULE_TOPIC
 from pyromq.protocol.records import sysflag
@@ -48,7 +48,7 @@ class Dispatcher:
         self._flags = flags
         self._damage = damage
         self._delays = delays
-        self.watchers: list[tuple[Watcher, Container[str] | None]] = []
+        self.watchers: list[tuple[Watcher, Collection[str] | None]] = []
         """Each with the topics it wants to hear of, which may change; None: all."""
         self.waiting: deque[Waiting] = deque()
         """Records that may not be seen yet, or could not be entered."""
@@ -136,7 +136,7 @@ class Dispatcher:
     def _tell(self, arrived: Arrived) -> None:
         there = arrived.topics
         for watcher, topics in self.watchers:
-            if topics is None or any(topic in topics for topic in there):
+            if topics is None or (topics and any(map(topics.__contains__, there))):
                 watcher(arrived)
 
     def enter_group(self, group: Sequence[Arrival]) -> bool:

@@ -10,7 +10,7 @@ separate question (`when_durable`, `wait_durable`), so that one fsync can serve 
 """
 
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -273,7 +273,7 @@ class MessageStore:
         """
         self._appender.rules.add_hook(hook, marks)
 
-    def add_listener(self, listener: Listener, topics: Container[str] | None = None) -> None:
+    def add_listener(self, listener: Listener, topics: Collection[str] | None = None) -> None:
         """Have `listener` told about each message that becomes visible to readers.
 
         With `topics`, only about those of a topic that is in it at that moment, which spares all the others the call.
@@ -286,7 +286,7 @@ class MessageStore:
 
         self.add_watcher(tell_each, topics)
 
-    def add_watcher(self, watcher: Watcher, topics: Container[str] | None = None) -> None:
+    def add_watcher(self, watcher: Watcher, topics: Collection[str] | None = None) -> None:
         """The same for one that is told once about all messages that become visible together, of other topics too."""
         self._dispatcher.watchers.append((watcher, topics))
 

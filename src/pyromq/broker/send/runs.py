@@ -62,11 +62,9 @@ class Runs:
         sends = self._store.put_run(run, pack_host(connection.peer), imprint.suffix)
         if sends is None:
             return None
-        placed = sends.placed
-        for (topic, _), *amounts in zip(run.places, run.counts, placed.place_sizes, run.requests, strict=True):
-            self._stats.add_put(topic, *amounts)
+        self._count(sends)
         ids = [imprint.ids() for _ in range(run.nameless)]
-        answers = answer_sends(run, placed, host_text(sends.store_host), imprint.replies.parts, ids)
+        answers = answer_sends(run, sends.placed, host_text(sends.store_host), imprint.replies.parts, ids)
         if self._durability.needed({}):
             later = Deferred()
             last = PutResult(_PUT_OK, sends.physical_offset, sends.size)
@@ -74,6 +72,16 @@ class Runs:
             return later
         self._store.stats.put_took(self._clock() - started, len(run))
         return answers
+
+    def _count(self, sends: Sends) -> None:
+        """Statistics of messages that were stored."""
+        run, topics = sends.run, sends.topics
+        if len(topics) == 1:
+            (topic,) = topics
+            self._stats.add_put(topic, run.messages, sends.size, len(run))
+            return
+        for (topic, _), *amounts in zip(run.places, run.counts, sends.placed.place_sizes, run.requests, strict=True):
+            self._stats.add_put(topic, *amounts)
 
     def _is_open(self, place: tuple[str, int]) -> bool:
         """Whether anybody may send a plain message to a place: what `Sender` asks of each."""

@@ -194,8 +194,7 @@ class Appender:
         for tail, added in zip(tails, run.counts, strict=True):
             tail.next_offset += added
         queues = [tail.queue for tail in tails]
-        records = file.view(start, start + size)
-        sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, records)
+        sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, file)
         if self.sync or not dispatcher.enter_run(sends):
             self._hold((sends,), count)
         self._stats.put_count += count

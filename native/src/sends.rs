@@ -56,6 +56,7 @@ pub struct SendRun {
     pub known_places: Vec<Place>,
     known_names: Vec<Range<usize>>,
     places: PyOnceLock<Py<PyTuple>>,
+    topics: PyOnceLock<Py<PyFrozenSet>>,
     names: PyOnceLock<Py<PyFrozenSet>>,
 }
 
@@ -114,6 +115,17 @@ impl SendRun {
             let stream = self.bytes.slice();
             let places = self.known_places.iter().map(|place| Ok((text(stream, &place.topic)?, place.queue_id)));
             Ok::<_, PyErr>(PyTuple::new(py, places.collect::<PyResult<Vec<_>>>()?)?.unbind())
+        })?;
+        Ok(made.clone_ref(py))
+    }
+
+    /// Those of the places.
+    #[getter]
+    fn topics(&self, py: Python<'_>) -> PyResult<Py<PyFrozenSet>> {
+        let made = self.topics.get_or_try_init(py, || {
+            let stream = self.bytes.slice();
+            let topics = self.known_places.iter().map(|place| text(stream, &place.topic));
+            Ok::<_, PyErr>(PyFrozenSet::new(py, topics.collect::<PyResult<Vec<_>>>()?)?.unbind())
         })?;
         Ok(made.clone_ref(py))
     }
@@ -286,6 +298,7 @@ pub fn cut_sends(
         known_places: Vec::new(),
         known_names: Vec::new(),
         places: PyOnceLock::new(),
+        topics: PyOnceLock::new(),
         names: PyOnceLock::new(),
     };
     let mut at = position;

@@ -145,7 +145,7 @@ class Sends(msgspec.Struct, gc=False):
 
     @property
     def topics(self) -> Collection[str]:
-        return {topic for topic, _ in self.run.places}
+        return self.run.topics
 
     def ends(self) -> Iterable[tuple[Place, int]]:
         """Each of their queues, with the offset after the last of them there."""

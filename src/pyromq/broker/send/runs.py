@@ -63,7 +63,7 @@ class Runs:
         if sends is None:
             return None
         self._count(sends)
-        ids = [imprint.ids() for _ in range(run.nameless)]
+        ids = [imprint.ids() for _ in range(run.nameless)] if run.nameless else []
         answers = answer_sends(run, sends.placed, host_text(sends.store_host), imprint.replies.parts, ids)
         if self._durability.needed({}):
             later = Deferred()

@@ -63,6 +63,10 @@ class SendRun(Protocol):
         """Each queue they go to, as they came."""
 
     @property
+    def topics(self) -> frozenset[str]:
+        """Those of the places."""
+
+    @property
     def counts(self) -> Sequence[int]:
         """How many messages go to each place."""
 

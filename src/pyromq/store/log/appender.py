@@ -32,6 +32,7 @@ from pyromq.store.log.plainrecord import PREFIX, PROPERTIES_LENGTH
 from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.rules import INNER_BATCH_REFUSED, PutRules
 from pyromq.store.log.tail import Tail, Tails
+from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.stats import StoreStats
 
 _INNER_BATCH = sysflag.INNER_BATCH
@@ -177,14 +178,18 @@ class Appender:
             return None
         if run.sys_flags & _SPECIAL or not rules.marks.isdisjoint(run.names):
             return None
+        known = self._known
         tails: list[Tail] = []
+        numbers: list[int] = []
+        queues: list[ConsumeQueue] = []
         for place in run.places:
-            tail = self._known.get(place)
+            tail = known.get(place)
             if tail is None or not tail.plain:
                 return None
             tails.append(tail)
+            numbers.append(tail.next_offset)
+            queues.append(tail.queue)
         timestamp = self._clock()
-        numbers = [tail.next_offset for tail in tails]
         written = self._write(run, numbers, (born_host, self.store_host, suffix, timestamp))
         if written is None:
             return None
@@ -193,7 +198,6 @@ class Appender:
         file.position = start + size  # last: the flush thread believes it
         for tail, added in zip(tails, run.counts, strict=True):
             tail.next_offset += added
-        queues = [tail.queue for tail in tails]
         sends = Sends(run, placed, queues, numbers, file.start + start, size, timestamp, self.store_host, file)
         if self.sync or not dispatcher.enter_run(sends):
             self._hold((sends,), count)

@@ -46,31 +46,45 @@ fn wanted(codes: &[u8], code: i64) -> bool {
     false
 }
 
-/// See `pyromq.store.queue.scan`.
-#[pyfunction]
-#[pyo3(signature = (entries, index, available, max_count, near, far, log, codes, /))]
-#[allow(clippy::too_many_arguments, clippy::type_complexity)]
-pub fn scan_entries<'py>(
-    py: Python<'py>,
-    entries: Bytes,
+/// Bytes and records.
+pub type Limits = (i64, i64);
+/// Begin and end of the log, how many bytes before the end count as being in memory, the size of a file.
+pub type Extent = (i64, i64, i64, i64);
+
+/// What a scan found; see `pyromq.store.queue.scan`.
+pub struct Picked {
+    pub examined: usize,
+    pub ended: bool,
+    removing: bool,
+    pub count: i64,
+    pub size: i64,
+    pub oldest: i64,
+    pub last: i64,
+    pub runs: Vec<(i64, i64)>,
+    /// Which of the entries, also when they are all of them.
+    pub numbers: Vec<usize>,
+}
+
+/// Pick records by their entries, of which so many are `available` from an index on.
+#[allow(clippy::too_many_arguments)]
+pub fn pick(
+    entries: &[u8],
     index: usize,
     available: usize,
     max_count: i64,
-    near: (i64, i64),
-    far: (i64, i64),
-    log: (i64, i64, i64, i64),
-    codes: Option<Bytes>,
-) -> PyResult<Bound<'py, PyTuple>> {
-    let bytes = entries.slice();
-    let codes = codes.as_ref().map(Bytes::slice);
+    near: Limits,
+    far: Limits,
+    log: Extent,
+    codes: Option<&[u8]>,
+) -> Picked {
     let (begin, end, resident, file_size) = log;
     let (mut examined, mut count, mut size) = (0_usize, 0_i64, 0_i64);
     let (mut ended, mut removing) = (false, false);
     let (mut oldest, mut last) = (i64::MAX, 0_i64);
     let mut runs: Vec<(i64, i64)> = Vec::new();
-    let mut picked: Vec<usize> = Vec::with_capacity(available.min(64));
+    let mut numbers: Vec<usize> = Vec::with_capacity(available.min(64));
     while examined < available {
-        let Some(item) = index.checked_add(examined).and_then(|at| entry(bytes, at)) else { break };
+        let Some(item) = index.checked_add(examined).and_then(|at| entry(entries, at)) else { break };
         let length = i64::from(item.size);
         let is_far = i128::from(end) - i128::from(item.physical) > i128::from(resident);
         let (byte_limit, count_limit) = if is_far { far } else { near };
@@ -99,16 +113,37 @@ pub fn scan_entries<'py>(
             Some(run) if run.1 == item.physical && item.physical % file_size != 0 => run.1 = stop,
             _ => runs.push((item.physical, stop)),
         }
-        picked.push(examined - 1);
+        numbers.push(examined - 1);
         oldest = oldest.min(item.physical);
         last = stop;
         count += 1;
         size += length;
     }
-    let runs = PyList::new(py, runs)?;
-    let picked = if picked.len() == examined { PyList::empty(py) } else { PyList::new(py, picked)? };
     let oldest = if count > 0 { oldest } else { 0 };
-    (examined, ended, removing, count, size, oldest, last, runs, picked).into_pyobject(py)
+    Picked { examined, ended, removing, count, size, oldest, last, runs, numbers }
+}
+
+/// See `pyromq.store.queue.scan`.
+#[pyfunction]
+#[pyo3(signature = (entries, index, available, max_count, near, far, log, codes, /))]
+#[allow(clippy::too_many_arguments)]
+pub fn scan_entries<'py>(
+    py: Python<'py>,
+    entries: Bytes,
+    index: usize,
+    available: usize,
+    max_count: i64,
+    near: Limits,
+    far: Limits,
+    log: Extent,
+    codes: Option<Bytes>,
+) -> PyResult<Bound<'py, PyTuple>> {
+    let codes = codes.as_ref().map(Bytes::slice);
+    let found = pick(entries.slice(), index, available, max_count, near, far, log, codes);
+    let Picked { examined, ended, removing, count, size, oldest, last, runs, numbers } = found;
+    let runs = PyList::new(py, runs)?;
+    let numbers = if numbers.len() == examined { PyList::empty(py) } else { PyList::new(py, numbers)? };
+    (examined, ended, removing, count, size, oldest, last, runs, numbers).into_pyobject(py)
 }
 
 const MAGIC_V1: i32 = -626_843_481;
@@ -151,8 +186,20 @@ pub fn are_sound(
     picked: Vec<usize>,
     verify_crc: bool,
 ) -> bool {
-    let (log, entries) = (log.slice(), entries.slice());
-    picked.iter().all(|&number| {
+    all_sound(log.slice(), start, entries.slice(), index, first, &picked, verify_crc)
+}
+
+/// Whether the records of entries are sound plain ones, in a part of the log that begins at `start`.
+pub fn all_sound(
+    log: &[u8],
+    start: i64,
+    entries: &[u8],
+    index: usize,
+    first: i64,
+    numbers: &[usize],
+    verify_crc: bool,
+) -> bool {
+    numbers.iter().all(|&number| {
         let check = || {
             let item = entry(entries, index.checked_add(number)?)?;
             let size = usize::try_from(item.size).ok()?;
@@ -213,6 +260,23 @@ pub fn pull_head<'py>(
     size: usize,
 ) -> PyResult<Bound<'py, PyBytes>> {
     let mut frame: Vec<u8> = Vec::with_capacity(320);
+    write_head(&mut frame, binary, code, opaque, version, remark, numbers, size)?;
+    Ok(PyBytes::new(py, &frame))
+}
+
+/// Append the head of an answer with messages of `size` bytes.
+#[allow(clippy::too_many_arguments)]
+pub fn write_head(
+    frame: &mut Vec<u8>,
+    binary: bool,
+    code: i32,
+    opaque: i32,
+    version: i32,
+    remark: &str,
+    numbers: (i64, i64, i64, i64),
+    size: usize,
+) -> PyResult<()> {
+    let begin = frame.len();
     frame.extend_from_slice(&[0; 8]);
     let (suggested, next, low, high) = numbers;
     let fields =
@@ -260,12 +324,12 @@ pub fn pull_head<'py>(
         frame.extend_from_slice(digits.of(i64::from(version)));
         frame.push(b'}');
     }
-    let header = frame.len() - 8;
+    let header = frame.len() - begin - 8;
     let total = length(header + 4 + size)?;
     let word = length(header | usize::from(binary) << 24)?;
-    frame[..4].copy_from_slice(&total);
-    frame[4..8].copy_from_slice(&word);
-    Ok(PyBytes::new(py, &frame))
+    frame[begin..begin + 4].copy_from_slice(&total);
+    frame[begin + 4..begin + 8].copy_from_slice(&word);
+    Ok(())
 }
 
 fn length(number: usize) -> PyResult<[u8; 4]> {

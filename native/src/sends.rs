@@ -10,16 +10,15 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyFrozenSet, PyString, PyTuple};
 
 use crate::batch;
-use crate::heads::{Head, read_binary, read_json};
+use crate::heads::frame_at;
 use crate::memory::Bytes;
+use crate::sendhead::{Head, read_send};
 
 /// Sends of a run, so that other connections get their turn.
 const MOST: usize = 128;
 /// Places of a run, and names of properties in it: each send looks through them.
 const MOST_PLACES: usize = 64;
 const MOST_NAMES: usize = 32;
-/// A longer header is no plain one.
-const MAX_HEADER: usize = 1 << 16;
 
 const NAME_END: u8 = 1;
 pub const PROPERTY_END: u8 = 2;
@@ -176,7 +175,7 @@ impl SendRun {
         let stream = self.bytes.slice();
         let body = header.end..frame.end;
         let bytes = stream.get(header.clone())?;
-        let mut head = if binary { read_binary(bytes, &mut self.arena)? } else { read_json(bytes, &mut self.arena)? };
+        let mut head = read_send(bytes, binary, &mut self.arena)?;
         if self.sends.first().is_some_and(|first| first.head.code != head.code) {
             return None;
         }
@@ -260,38 +259,10 @@ pub fn text<'a>(bytes: &'a [u8], range: &Range<usize>) -> PyResult<&'a str> {
     std::str::from_utf8(part(bytes, range)?).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
-fn word(stream: &[u8], at: usize) -> Option<u32> {
-    Some(u32::from_be_bytes(stream.get(at..at.checked_add(4)?)?.try_into().ok()?))
-}
-
-/// Where the header of a whole frame at a position is, where the frame ends and how it is written; `None` also when
-/// the frame cannot be right.
-fn frame_at(stream: &[u8], position: usize, max_frame: usize) -> Option<(Range<usize>, usize, bool)> {
-    let length = word(stream, position)? as usize;
-    let kind = word(stream, position + 4)?;
-    let header = (kind & 0xFF_FFFF) as usize;
-    if length < 4 || length.checked_add(4)? > max_frame || header > length - 4 || header > MAX_HEADER || kind >> 24 > 1
-    {
-        return None;
-    }
-    let end = position.checked_add(4 + length)?;
-    (end <= stream.len()).then_some((position + 8..position + 8 + header, end, kind >> 24 == 1))
-}
-
-/// The plain sends that begin at a position of a stream of frames; None if there is none.
-#[pyfunction]
-pub fn cut_sends(
-    py: Python<'_>,
-    stream: Bound<'_, PyAny>,
-    position: usize,
-    max_frame: usize,
-) -> PyResult<Option<Py<SendRun>>> {
-    let bytes: Bytes = stream.extract()?;
-    if frame_at(bytes.slice(), position, max_frame).is_none() {
-        return Ok(None);
-    }
+/// The plain sends that begin at a position of a stream of frames; its bytes, given back, if there is none.
+pub fn cut_sends(stream: &Bound<'_, PyAny>, bytes: Bytes, position: usize, max_frame: usize) -> Result<SendRun, Bytes> {
     let mut run = SendRun {
-        stream: stream.unbind(),
+        stream: stream.clone().unbind(),
         bytes,
         arena: Vec::new(),
         sends: Vec::new(),
@@ -318,5 +289,5 @@ pub fn cut_sends(
         }
         at = end;
     }
-    if run.sends.is_empty() { Ok(None) } else { Ok(Some(Py::new(py, run)?)) }
+    if run.sends.is_empty() { Err(run.bytes) } else { Ok(run) }
 }

@@ -12,7 +12,8 @@ from random import Random
 
 from pyromq import native
 from pyromq.errors import PyroMQError
-from pyromq.protocol.frame import FrameReader
+from pyromq.protocol.command import Command
+from pyromq.protocol.frame import FrameReader, Run, commands_of
 from pyromq.spark.task.recordlayout import plain_starts
 from pyromq.store.log.encoder import place_batch
 from tests.unit.native.test_batch_twins import hashed
@@ -58,9 +59,14 @@ def decoders(data: bytes) -> None:
 
 def _commands(data: bytes) -> object:
     try:
-        return as_values(FrameReader().feed(data))
+        items = FrameReader(runs=True).receive(data)
+        return as_values([each for item in items for each in _requests(item)])
     except PyroMQError as error:
         return str(error), as_values(getattr(error, "commands", None))
+
+
+def _requests(item: Command | Run) -> list[Command]:
+    return [item] if isinstance(item, Command) else commands_of(item)
 
 
 @contextmanager

@@ -15,7 +15,8 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import MAX_HEADER, RESPONSE_FLAG, Command, Serialization
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.headers.base import Int, header_text
-from pyromq.protocol.headers.sendrun import SendRun, cut_sends
+from pyromq.protocol.headers.pullrun import PullRun
+from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.release import Language, language_from_name, language_from_number
 
 MAX_FRAME = 16 * 1024 * 1024
@@ -26,6 +27,16 @@ _unpack_words = struct.Struct(">iI").unpack_from
 _JSON_LIMIT = 1 << 24
 _LENGTH = struct.Struct(">i")
 
+Run = SendRun | PullRun
+"""Plain requests of one kind that lie behind each other in a stream."""
+
+
+@native.twin
+def cut_run(stream: bytes | bytearray, position: int, max_frame: int, /) -> Run | None:  # noqa: ARG001 - the core's
+    """The plain sends, or the plain pulls, that begin at a position of a stream of frames; None if there are none, as
+    always without the core."""
+    return None
+
 
 class FrameReader:
     """Takes the bytes of one connection in whatever pieces they arrive and hands out commands.
@@ -33,7 +44,7 @@ class FrameReader:
     >>> reader = FrameReader()
     >>> commands = reader.feed(data)
 
-    With `runs`, for which there must be a native core, `receive` hands out plain sends together.
+    With `runs`, for which there must be a native core, `receive` hands out plain sends and plain pulls together.
     """
 
     __slots__ = ("_broken", "_buffer", "_max_frame", "_needed", "buffered", "runs")
@@ -57,13 +68,13 @@ class FrameReader:
         self._feed(data, commands, 0, runs=False)
         return commands
 
-    def receive(self, data: bytes) -> list[Command | SendRun]:
-        """The same, for a reader with `runs` with plain sends as runs; an error carries commands only."""
-        items: list[Command | SendRun] = []
+    def receive(self, data: bytes) -> list[Command | Run]:
+        """The same, for a reader with `runs` with plain requests as runs; an error carries commands only."""
+        items: list[Command | Run] = []
         position, runs = 0, self.runs
         if runs and not self.buffered and self._broken is None:
             position = self._cut_runs(data, items, 0)
-            if position == len(data):  # nothing but sends, as in most reads of a broker
+            if position == len(data):  # nothing but sends or pulls, as in most reads of a broker
                 return items
         self._feed(data, items, position, runs=runs)
         return items
@@ -96,7 +107,7 @@ class FrameReader:
         If the core fails there is none, since Python reads the frames then.
         """
         try:
-            while position < len(stream) and (run := cut_sends(stream, position, self._max_frame)) is not None:
+            while position < len(stream) and (run := cut_run(stream, position, self._max_frame)) is not None:
                 items.append(run)
                 position = run.end
         except native.NativeCoreError:
@@ -141,13 +152,13 @@ class FrameReader:
         raise FrameError(f"frame declares a header of {header_length} bytes, more than the {MAX_HEADER} allowed")
 
 
-def commands_of(run: SendRun) -> list[Command]:
-    """The requests of a run, as they are read without the core."""
+def commands_of(run: Run, most: int | None = None) -> list[Command]:
+    """The first requests of a run, or all of them, as they are read without the core."""
     stream = run.stream
     view = memoryview(stream).toreadonly()
-    starts = run.starts
+    ends = *run.starts[1:], run.end
     commands: list[Command] = []
-    for start, end in zip(starts, (*starts[1:], run.end), strict=True):
+    for start, end in zip(run.starts[:most], ends[:most], strict=True):
         word = _unpack_words(stream, start)[1]
         body_start = start + 8 + (word & 0xFFFFFF)
         header = stream[start + 8 : body_start]
@@ -156,7 +167,7 @@ def commands_of(run: SendRun) -> list[Command]:
     return commands
 
 
-def _flat(items: Iterable[Command | SendRun]) -> list[Command]:
+def _flat(items: Iterable[Command | Run]) -> list[Command]:
     return [each for item in items for each in ((item,) if isinstance(item, Command) else commands_of(item))]
 
 

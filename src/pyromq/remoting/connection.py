@@ -14,8 +14,7 @@ from typing import Any, cast
 from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
-from pyromq.protocol.frame import FrameReader
-from pyromq.protocol.headers.sendrun import SendRun
+from pyromq.protocol.frame import FrameReader, Run
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
@@ -90,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._endpoint = endpoint
         self._requests = Requests(self, endpoint, handlers, self._work_soon)
         self._frames = FrameReader(endpoint.limits.max_frame, runs=endpoint.is_server)
-        self._backlog: deque[Command | SendRun] = deque()
+        self._backlog: deque[Command | Run] = deque()
         self._state = State.NEW
         self._share = 0
         self._partial = 0
@@ -127,6 +126,11 @@ class Connection(asyncio.Protocol):
     def writing_paused(self) -> bool:
         """Whether the peer does not take what was written."""
         return self._outbox.paused
+
+    @property
+    def room(self) -> int:
+        """Bytes of answers that may be queued before the peer must take them; a handler that gives many goes by it."""
+        return self._endpoint.limits.unsent_high - self._outbox.size
 
     @property
     def secure(self) -> bool:
@@ -279,7 +283,7 @@ class Connection(asyncio.Protocol):
         self.arrivals += 1
         self._endpoint.stats.bytes_received += len(data)
         frames = self._frames
-        items: Sequence[Command | SendRun]
+        items: Sequence[Command | Run]
         try:
             items = frames.receive(data)
         except FrameError as error:
@@ -343,7 +347,9 @@ class Connection(asyncio.Protocol):
                     break
                 command = backlog.popleft()
                 if not isinstance(command, Command):
-                    requests.serve_run(command, self._share)
+                    left = requests.serve_run(command, self._share)
+                    if left:
+                        backlog.extendleft(reversed(left))
                 elif not command.flag & RESPONSE_FLAG:
                     if backlog and backlog[0].code == command.code and requests.takes_many(command.code):
                         requests.serve_many(self._alike(command), self._share)

@@ -1,10 +1,11 @@
-"""What handlers may be and return beside plain functions and answers: `Grouped` and `Deferred`."""
+"""What handlers may be and return beside plain functions and answers: `Grouped`, `Deferred` and `Begun`."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from pyromq.protocol.command import Command
-from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.remoting.outbox import Frames
 
 
@@ -49,15 +50,24 @@ ManyHandler = Callable[[Sequence[Command], "Connection"], bytes | Deferred | Non
 """The answers to all requests that want one, as frames in one buffer; None when they must be served one by one."""
 
 
-RunHandler = Callable[[SendRun, "Connection"], bytes | Deferred | None]
-"""The same for a run of plain sends."""
+class Begun(msgspec.Struct, gc=False):
+    """What a handler did with a run of which it took the first requests only; all of them want an answer."""
+
+    taken: int
+    frames: Frames
+
+
+RunHandler = Callable[[Any, "Connection"], bytes | Deferred | Begun | None]
+"""The same for a run of plain requests, of the kind that its code has."""
 
 
 class Grouped:
-    """What `one` does with a request, `many`, if it is there, does with several that came behind each other on one
-    connection, and `run` with a run of plain sends.
+    """What `one` does with a request, `many` does with several that came behind each other on one connection, and `run`
+    with a run of plain ones, each if it is there.
 
-    `many` and `run` must not have stored or changed anything when they return None.
+    `many` and `run` must not have stored or changed anything when they return None. Of a run that is begun, the next
+    request may need a way of its own; without `many`, what is not served as a run is served one by one, and what a peer
+    does not take holds back those that follow.
     """
 
     __slots__ = ("many", "one", "run")

@@ -5,7 +5,7 @@ Whatever a handler does, other requests continue: its fault becomes an answer an
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,14 +13,14 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.frame import commands_of
-from pyromq.protocol.headers.sendrun import SendRun
+from pyromq.protocol.frame import Run, commands_of
 from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
-from pyromq.remoting.handler import Deferred, Grouped
+from pyromq.remoting.handler import Begun, Deferred, Grouped
 from pyromq.remoting.outbox import Frames
 
 if TYPE_CHECKING:
+    from pyromq.protocol.headers.pullrun import PullRun
     from pyromq.remoting.connection import Connection
 
 READY = (Command, bytes, list)
@@ -124,27 +124,42 @@ class Requests:
         for command in commands:
             self.serve(command, size)
 
-    def serve_run(self, run: SendRun, size: int) -> None:
-        """Handle a run of plain sends, each of about `size` bytes: as one if their handler can."""
+    def serve_run(self, run: Run, size: int) -> Sequence[Command | Run]:
+        """Handle a run of plain requests, each of about `size` bytes: as one if their handler can.
+
+        What is given back is to be served next, if the peer need not be held back before.
+        """
         handler, count = self._handlers.get(run.code), len(run)
-        if type(handler) is Grouped and handler.run is not None and self._have_room(count, count * size):
-            try:
-                answer = handler.run(run, self._connection)
-            except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
-                answer = self._faults(commands_of(run), fault)
-            if answer is not None:
-                self._take_answers(count, run.oneways, count * size, answer)
-                return
-        if count == 1:
-            self.serve(commands_of(run)[0], size)
-        else:
-            self.serve_many(commands_of(run), size)
+        many = None
+        if type(handler) is Grouped:
+            many = handler.many
+            if handler.run is not None and self._have_room(count, count * size):
+                try:
+                    answer = handler.run(run, self._connection)
+                except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
+                    answer = self._faults(commands_of(run), fault)
+                if isinstance(answer, Begun):
+                    taken = answer.taken
+                    self._take_answers(taken, 0, taken * size, answer.frames)
+                    return _behind(run, taken)
+                if answer is not None:
+                    self._take_answers(count, run.oneways, count * size, answer)
+                    return ()
+                if many is None:
+                    self.serve(commands_of(run, 1)[0], size)
+                    return _behind(run, 1)
+        commands = commands_of(run)
+        if many is not None and count > 1:
+            self.serve_many(commands, size)
+            return ()
+        self.serve(commands[0], size)
+        return commands[1:]
 
     def _faults(self, commands: list[Command], fault: Exception) -> bytes:
         faults = [(command, self._fault(command, fault)) for command in commands]
         return b"".join([encode(reply) for command, reply in faults if not command.is_oneway])
 
-    def _take_answers(self, count: int, oneways: int, size: int, answer: bytes | Deferred) -> None:
+    def _take_answers(self, count: int, oneways: int, size: int, answer: Frames | Deferred) -> None:
         """Requests were handled together: count them, and answer now or later."""
         self._stats.oneways += oneways
         self._stats.requests += count - oneways
@@ -262,3 +277,8 @@ class Requests:
             text = f"{type(fault).__name__}: {fault}"
             logger.error("%s from %s failed", request_name(command.code), self._connection.peer, exc_info=fault)
         return command.reply(code, remark=text[:REMARK_MAX])
+
+
+def _behind(run: Run, count: int) -> Sequence[Run]:
+    """What follows the first requests of a run that can be begun, as those of pulls can."""
+    return [cast("PullRun", run).rest(count)] if count < len(run) else ()

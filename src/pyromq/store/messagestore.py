@@ -19,6 +19,7 @@ from typing import Self
 
 from pyromq import disk, durable
 from pyromq.clock import wall_clock
+from pyromq.protocol.headers.pullrun import Answered, PullRun
 from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
@@ -325,6 +326,17 @@ class MessageStore:
         else:
             self.stats.get_missed += 1
         return result
+
+    def answer(
+        self, run: PullRun, topic: str, queue_id: int, codes: bytes | None, room: int, voice: tuple[int, int, int]
+    ) -> Answered | None:
+        """The answers to the first pulls of a run, as far as they find messages; see `Reader.answer`."""
+        self._check_open()
+        answered = self._reader.answer(run, topic, queue_id, codes, room, voice) if self.flags.readable else None
+        if answered is not None:
+            self.stats.get_found += answered[0]
+            self.stats.get_transferred += answered[2]
+        return answered
 
     def framed(self, head: bytes, result: GetResult) -> bytes | list[bytes | memoryview]:
         """A head and behind it the records of a result that was found just now: in one piece if they are short, else

@@ -225,3 +225,16 @@ def test_several_requests_at_once_are_served_only_if_each_may_be() -> None:
     assert isinstance(answer, Command)
     assert answer.code == ResponseCode.NO_PERMISSION
     assert served == [2]
+
+
+def test_runs_are_taken_apart_since_each_request_is_looked_at() -> None:
+    def one(request: Command, _: object) -> Command:
+        return request.reply()
+
+    def run(*_: object) -> bytes:
+        raise AssertionError
+
+    handler = guard(access()).table({RequestCode.PULL_MESSAGE: Grouped(one, None, run)})[RequestCode.PULL_MESSAGE]
+    assert isinstance(handler, Grouped)
+    assert handler.many is None
+    assert handler.run is None

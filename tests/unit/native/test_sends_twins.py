@@ -1,4 +1,4 @@
-"""Runs of plain sends and batches (`cut_sends`, `write_sends`, `answer_sends`) come to what their requests come to one
+"""Runs of plain sends and batches (`cut_run`, `write_sends`, `answer_sends`) come to what their requests come to one
 by one: commands, records, entries, index, answers."""
 
 import asyncio
@@ -171,7 +171,7 @@ def test_frames_at_which_the_core_fails_are_read_by_python(monkeypatch: pytest.M
 
     stream = encode(Command.request(RequestCode.HEART_BEAT, body=b"{}")) * 3
     as_ever = read([stream], runs=False)
-    monkeypatch.setattr("pyromq.protocol.frame.cut_sends", fails)
+    monkeypatch.setattr("pyromq.protocol.frame.cut_run", fails)
     assert read([stream], runs=True) == as_ever
     assert len(as_ever.commands) == 3
 

@@ -120,8 +120,8 @@ class BrokerStats:
         everything.total += count
         everything.times += count
 
-    def add_get(self, key: str, count: int, size: int) -> None:
-        """Count messages that a pull found, for `topic@group` and for all of them."""
+    def add_get(self, key: str, count: int, size: int, times: int = 1) -> None:
+        """Count messages that so many pulls found, for `topic@group` and for all of them."""
         items = self._gets.get(key)
         if items is None:
             kinds = (Stat.GROUP_GET_NUMS, key), (Stat.GROUP_GET_SIZE, key), (Stat.BROKER_GET_NUMS, self._cluster)
@@ -131,11 +131,11 @@ class BrokerStats:
                 self._gets[key] = items
         number, volume, everything = items
         number.total += count
-        number.times += 1
+        number.times += times
         volume.total += size
-        volume.times += 1
+        volume.times += times
         everything.total += count
-        everything.times += 1
+        everything.times += times
 
     def _item(self, stat: Stat, key: str) -> _Item:
         item = self._items.get((stat, key))

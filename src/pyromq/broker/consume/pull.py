@@ -9,18 +9,15 @@ from functools import partial
 
 import msgspec
 
-from pyromq.broker.cluster.clients import ConsumerGroup
 from pyromq.broker.consume.longpoll import ParkedPull, PullPark
+from pyromq.broker.consume.pullrights import PullRights
+from pyromq.broker.consume.pullruns import PullRuns
 from pyromq.broker.core import Core
-from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.errors import Refused
 from pyromq.broker.filter.filters import Filter, wanted_arrivals
 from pyromq.broker.part import Every, Figure, Park, Part, gauge, limit
 from pyromq.broker.replication.link import MasterLink
-from pyromq.broker.tables.newnames import party_of
 from pyromq.broker.tables.positions import within
-from pyromq.protocol import names
-from pyromq.protocol.bodies.clients import SubscriptionData
-from pyromq.protocol.bodies.enums import ConsumeType, MessageModel
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
 from pyromq.protocol.codes import RequestCode, ResponseCode
@@ -28,16 +25,16 @@ from pyromq.protocol.command import Command, encode_head
 from pyromq.protocol.headers.consume import (
     COMMIT_OFFSET,
     STREAM,
-    SUBSCRIPTION,
     SUSPEND,
     PullMessageHeader,
     PullMessageResponseHeader,
     pull_head,
 )
 from pyromq.protocol.release import CURRENT
-from pyromq.protocol.routes import MASTER_ID, READ
+from pyromq.protocol.routes import MASTER_ID
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import Handler
+from pyromq.remoting.handler import Grouped
 from pyromq.store.config import BrokerRole
 from pyromq.store.queue.read import GetResult, GetStatus
 
@@ -55,7 +52,6 @@ _FOUND_REMARK = GetStatus.FOUND.name
 _SUCCESS = ResponseCode.SUCCESS
 _NOT_FOUND = ResponseCode.PULL_NOT_FOUND
 _MOVED = ResponseCode.PULL_OFFSET_MOVED
-_LITE_PULL = int(RequestCode.LITE_PULL_MESSAGE)
 
 _CODES = {
     GetStatus.FOUND: ResponseCode.SUCCESS,
@@ -92,11 +88,6 @@ class _Pull(msgspec.Struct, gc=False):
     filter: Filter
 
 
-def forbidden(kind: int, remark: str) -> Refused:
-    """A pull that permissions rule out; clients read the kind from the response."""
-    return Refused(ResponseCode.NO_PERMISSION, remark, {"forbiddenType": str(kind)})
-
-
 def _stream_bytes(header: PullMessageHeader) -> int | None:
     """What a stream can take at once, in place of the limits that keep interactive consumers from each other's way."""
     if header.request_type != STREAM or header.max_msg_bytes is None:
@@ -109,16 +100,14 @@ class Puller(Part):
 
     def __init__(self, core: Core, link: MasterLink | None) -> None:
         self._config = core.config
-        self._topics = core.topics
-        self._groups = core.groups
-        self._consumers = core.consumers
         self._offsets = core.offsets
         self._store = core.store
-        self._filters = core.tables.filters
         self._stats = core.stats
         self._clock = core.steady
         self._role = core.role
         self._link = link
+        self._rights = PullRights(core)
+        self._runs = PullRuns(core, self._rights)
         self.park = PullPark(core.steady, core.store.max_offset, capacity=core.config.max_parked_pulls)
 
     @property
@@ -128,7 +117,9 @@ class Puller(Part):
 
     def handlers(self) -> dict[int, Handler]:
         """The request codes served here; not on the fast port."""
-        return {RequestCode.PULL_MESSAGE: self._serve, RequestCode.LITE_PULL_MESSAGE: self._serve}
+        # A slave's answers depend on its master, too, so there each is looked at.
+        serve = Grouped(self._serve, None, self._runs.serve if self._link is None else None)
+        return {RequestCode.PULL_MESSAGE: serve, RequestCode.LITE_PULL_MESSAGE: serve}
 
     def parks(self) -> Iterable[Park]:
         """Pulls that found nothing."""
@@ -161,7 +152,8 @@ class Puller(Part):
 
     def _serve(self, request: Command, connection: Connection) -> Answer | None:
         header = request.header(PullMessageHeader)
-        pull = self._check(request, connection, header)
+        topic, group, wanted = self._rights.check(request, connection, header)
+        pull = _Pull(request, connection, header, topic, group, wanted)
         reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
         if reset is not None:
             low = self._store.min_offset(header.topic, header.queue_id)
@@ -282,83 +274,3 @@ class Puller(Part):
         if not self._config.slave_read_enable:
             return 0
         return group.which_broker_when_consume_slowly if result.suggest_slave else group.broker_id
-
-    def _check(self, request: Command, connection: Connection, header: PullMessageHeader) -> _Pull:
-        """Everything that can forbid a pull, in RocketMQ's order. Raises Refused."""
-        config = self._config
-        reads = config.broker_role is not _SLAVE or config.slave_read_enable or self._role.acting
-        if not reads:
-            raise Refused(
-                ResponseCode.SYSTEM_BUSY,
-                "[REJECTREQUEST]system busy, start flow control for a while: this slave serves no reads, "
-                "set slaveReadEnable=true to let it",
-            )
-        if not config.broker_permission & READ:
-            raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
-        if request.code == _LITE_PULL and not config.lite_pull_message_enable:
-            raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
-        group = self._groups.get(header.consumer_group)
-        if group is None:
-            group = self._groups.require(header.consumer_group, party_of(config, request, connection))
-        if not group.consume_enable:
-            raise forbidden(2, f"subscription group no permission, {header.consumer_group}: consumeEnable is false")
-        topic = self._topics.get(header.topic)
-        if topic is None:
-            raise topic_not_exist(header.topic)
-        if not topic.perm & READ:
-            raise forbidden(3, f"the topic[{header.topic}] pulling message is forbidden")
-        if not 0 <= header.queue_id < topic.read_queue_nums:
-            raise Refused(
-                ResponseCode.INVALID_PARAMETER,
-                f"queueId[{header.queue_id}] is illegal, topic:[{header.topic}] has {topic.read_queue_nums} "
-                f"read queues, consumer:[{connection.peer}]",
-            )
-        return _Pull(request, connection, header, topic, group, self._filter_of(header, connection, group))
-
-    def _filter_of(self, header: PullMessageHeader, connection: Connection, group: SubscriptionGroupConfig) -> Filter:
-        live = self._consumers.get(header.consumer_group)
-        if self._config.reject_pull_consumer_enable:
-            self._reject_unregistered(header, connection, live)
-        if header.sys_flag & SUBSCRIPTION:
-            return self._filters.inline(header.topic, header.subscription, header.expression_type)
-        subscription = self._subscription(header, live, group)
-        return self._filters.of_group(header.consumer_group, subscription, header.sub_version)
-
-    def _subscription(
-        self, header: PullMessageHeader, live: ConsumerGroup | None, group: SubscriptionGroupConfig
-    ) -> SubscriptionData:
-        name = header.consumer_group
-        if live is None:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's group info not exist: no heartbeat of {name} arrived yet",
-            )
-        if not group.consume_broadcast_enable and live.message_model is MessageModel.BROADCASTING:
-            raise forbidden(4, f"the consumer group[{name}] can not consume by broadcast way")
-        if self._groups.is_forbidden(name, header.topic):
-            raise forbidden(5, f"the consumer group[{name}] is forbidden for topic[{header.topic}]")
-        subscription = live.subscriptions.get(header.topic)
-        if subscription is None:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                f"the consumer's subscription not exist: {name} does not subscribe to {header.topic}",
-            )
-        if subscription.sub_version < header.sub_version:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"the consumer's subscription not latest: {name} pulls {header.topic} with version "
-                f"{header.sub_version}, its heartbeat said {subscription.sub_version}",
-            )
-        return subscription
-
-    def _reject_unregistered(
-        self, header: PullMessageHeader, connection: Connection, live: ConsumerGroup | None
-    ) -> None:
-        if names.is_system_group(header.consumer_group):
-            return
-        if live is None or live.consume_type is ConsumeType.CONSUME_ACTIVELY or connection not in live.members:
-            raise Refused(
-                ResponseCode.SUBSCRIPTION_NOT_EXIST,
-                "the consumer's group info not exist, or the pull consumer is rejected by server "
-                "(rejectPullConsumerEnable)",
-            )

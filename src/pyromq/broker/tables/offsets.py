@@ -84,6 +84,15 @@ class ConsumerOffsets:
         self._set(key, queue_id, offset)
         self._resets.setdefault(key, {})[queue_id] = offset
 
+    @property
+    def awaits_reset(self) -> bool:
+        """Whether there is a reset, of any group, that was not picked up."""
+        return bool(self._resets)
+
+    def has(self, key: str) -> bool:
+        """Whether there are offsets of a topic and group, `topic@group`."""
+        return key in self._table
+
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The pending reset of the queue, which is thereby picked up."""
         if not self._resets:

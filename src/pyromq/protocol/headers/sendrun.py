@@ -115,12 +115,6 @@ class Placed(Protocol):
 
 
 @native.twin
-def cut_sends(stream: bytes | bytearray, position: int, max_frame: int) -> SendRun | None:  # noqa: ARG001 - the core's
-    """The plain sends that begin at a position of a stream of frames; None if there is none."""
-    return None
-
-
-@native.twin
 def write_sends(
     run: SendRun,  # noqa: ARG001 - as all here: what the core needs
     file: mmap,  # noqa: ARG001

@@ -4,7 +4,6 @@ The limits keep one answer small and one call short: bytes and counts differ for
 that probably have to come from disk.
 """
 
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
@@ -12,6 +11,7 @@ from enum import Enum
 import msgspec
 
 from pyromq.disk import Bytes
+from pyromq.protocol.headers.pullrun import Answered, PullRun
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_lmq
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
@@ -22,7 +22,7 @@ from pyromq.store.log.damage import Damage, Stretch
 from pyromq.store.log.soundness import SAMPLE, CrcOnRead, fault_of
 from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.offsettime import FILLER_SIZE
-from pyromq.store.queue.scan import Limits, Run, TagCodes, are_sound, gather, places, scan_entries
+from pyromq.store.queue.scan import Limits, Run, TagCodes, answer_pulls, are_sound, gather, places, scan_entries
 from pyromq.store.queue.table import ConsumeQueues
 
 MAX_BYTES = 128 << 20
@@ -114,9 +114,9 @@ class Reader:
         self._queues = queues
         self._damage = damage
         self._verifies_crc = config.check_crc_on_read is not CrcOnRead.NEVER
-        always, sampled = config.check_crc_on_read is CrcOnRead.ALWAYS, config.check_crc_on_read is CrcOnRead.SAMPLED
-        self._check = itertools.cycle([always or sampled] + [always] * (SAMPLE - 1))
-        """Whether a read checks records, too, that this process wrote and the page cache probably has."""
+        self._check_each = {CrcOnRead.ALWAYS: 1, CrcOnRead.SAMPLED: SAMPLE}.get(config.check_crc_on_read, 0)
+        """Of so many reads, one also checks records that this process wrote and probably has in memory; 0: none."""
+        self._reads = 0
         self.written_before = 0
         """Where the log ended when it was opened: what lies below came back from a disk."""
         self._resident = (memory or _physical_memory()) * config.access_message_in_memory_max_ratio // 100
@@ -149,7 +149,8 @@ class Reader:
             near, far = self._in_memory, self._on_disk
             if max_bytes is not None:
                 near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), max_count
-            found, check = None, next(self._check)
+            found, check = None, self._check_each > 0 and self._reads % self._check_each == 0
+            self._reads += 1
             if record_filter is None and (tag_filter is None or type(tag_filter) is TagCodes):
                 found = self._scan(queue, offset, max_count, near, far, tag_filter, check, sliced)
             return found or self._collect(queue, offset, max_count, near, far, tag_filter, record_filter, check)
@@ -162,6 +163,41 @@ class Reader:
         else:
             status, following = GetStatus.OFFSET_OVERFLOW_BADLY, self._corrected(offset, high)
         return GetResult(status, following, low, high)
+
+    def answer(
+        self, run: PullRun, topic: str, queue_id: int, codes: bytes | None, room: int, voice: tuple[int, int, int]
+    ) -> Answered | None:
+        """The answers to the first pulls of a run, out of one file of the log: what `get` and `framed` come to for each
+        that finds sound messages. None if the first one needs a closer look. See `answer_pulls`."""
+        queue = self._queues.get(topic, queue_id)
+        near = self._in_memory
+        offset, span = run.span(near[1])
+        if queue is None or not queue.min_offset <= offset < queue.max_offset or is_lmq(topic):
+            return None
+        least = self._min_examined
+        entries, index, available = queue.window(offset, span, span if codes is None else span + least)
+        if not available:
+            return None
+        files, each = self._log.files, self._check_each
+        file = files.find(int.from_bytes(entries[index * ENTRY_SIZE : index * ENTRY_SIZE + 8]))
+        if file is None:
+            return None
+        answered = answer_pulls(
+            run,
+            room,
+            entries,
+            (index, available, queue.min_offset, queue.max_offset, least, MAX_EXAMINED),
+            near,
+            self._on_disk,
+            file.view(0, file.position),
+            (file.start, max(files.min_offset, 0), self._log.max_offset, self._resident, files.file_size),
+            codes,
+            (-self._reads % each if each else 0, each, self.written_before, self._verifies_crc),
+            voice,
+        )
+        if answered is not None:
+            self._reads += answered[0]
+        return answered
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:
         """Whether a message exists and is so near the end of the log that it counts as being in memory."""

@@ -12,6 +12,7 @@ from typing import Final
 
 from pyromq import native
 from pyromq.disk import Bytes
+from pyromq.protocol.headers.pullrun import Answered, PullRun
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.store.log.plainrecord import MIN_SIZE, are_plain, is_plain
 from pyromq.store.queue.offsettime import FILLER_SIZE
@@ -214,3 +215,31 @@ def gather(head: bytes, log: memoryview, start: int, runs: Sequence[Run], /) -> 
     if any(begin < start or end - start > len(log) for begin, end in runs):
         return None
     return b"".join([head, *(log[begin - start : end - start] for begin, end in runs)])
+
+
+@native.twin
+def answer_pulls(
+    run: PullRun,  # noqa: ARG001 - as all here: what the core needs
+    room: int,  # noqa: ARG001
+    entries: Bytes,  # noqa: ARG001
+    window: tuple[int, int, int, int, int, int],  # noqa: ARG001
+    near: Limits,  # noqa: ARG001
+    far: Limits,  # noqa: ARG001
+    log: memoryview,  # noqa: ARG001
+    extent: tuple[int, int, int, int, int],  # noqa: ARG001
+    codes: bytes | None,  # noqa: ARG001
+    checks: tuple[int, int, int, bool],  # noqa: ARG001
+    voice: tuple[int, int, int],  # noqa: ARG001
+    /,
+) -> Answered | None:
+    """Answer the first pulls of a run, with SUCCESS and FOUND, until one finds nothing, must be looked at more closely
+    or there is no more room; None if that is the first one. There is room for one at least.
+
+    `window` is where in the entries that of the first pull is and how many there are from there on; the begin and the
+    end of the queue; and how many entries are examined for one answer at least and at most. `near`, `far` and `codes`
+    are those of `scan_entries`. `log` is a file of it, whose records are the only ones that are sent; `extent` says
+    where the file begins, and then what `scan_entries` wants. `checks` says whose records are looked at: those of every
+    n-th pull from one on, those before a place of the log; and whether their bodies are. `voice` is the version that
+    answers, and the broker it suggests to readers that are near the end of the log, and to others.
+    """
+    return None

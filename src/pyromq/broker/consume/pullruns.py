@@ -1,0 +1,60 @@
+"""Runs of plain pulls: checked once, read and answered as one as far as they find messages.
+
+Invariant: a run comes to what its requests come to one by one, and of those that are not served nothing has changed.
+"""
+
+from pyromq.broker.consume.pullrights import PullRights
+from pyromq.broker.core import Core
+from pyromq.broker.tables.positions import within
+from pyromq.protocol.headers.consume import COMMIT_OFFSET
+from pyromq.protocol.headers.pullrun import Ask, PullRun
+from pyromq.protocol.release import CURRENT
+from pyromq.remoting.connection import Connection
+from pyromq.remoting.handler import Begun
+from pyromq.store.queue.scan import TagCodes
+
+
+class PullRuns:
+    """Serves consumers of a broker that is no slave."""
+
+    def __init__(self, core: Core, rights: PullRights) -> None:
+        self._config = core.config
+        self._offsets = core.offsets
+        self._store = core.store
+        self._stats = core.stats
+        self._rights = rights
+
+    def serve(self, run: PullRun, connection: Connection) -> Begun | None:
+        """Answer the first pulls of a run; None if the first one needs a way of its own."""
+        ask = Ask(*run.ask)
+        judged = self._rights.judged(run.code, connection, ask)
+        if judged is None:
+            return None
+        topic, group, wanted = judged
+        tags, offsets, codes = wanted.entry, self._offsets, None
+        if isinstance(tags, TagCodes):
+            codes = tags.packed
+        elif tags is not None:
+            return None
+        if wanted.record is not None or topic.topic_sys_flag or group.group_sys_flag or offsets.awaits_reset:
+            return None
+        name, queue_id = ask.topic, ask.queue_id
+        key = f"{name}@{ask.consumer_group}"
+        commits = ask.sys_flag & COMMIT_OFFSET
+        if commits and not offsets.has(key):
+            return None  # there may be no room for one more
+        slow, quick = 0, 0
+        if self._config.slave_read_enable:
+            slow, quick = group.which_broker_when_consume_slowly, group.broker_id
+        answered = self._store.answer(run, name, queue_id, codes, connection.room, (CURRENT, quick, slow))
+        if answered is None:
+            return None
+        taken, frames, count, size, following = answered
+        if commits:
+            for offset in run.commits(taken):
+                if offset >= 0:
+                    within_queue = within(self._store, name, queue_id, offset)
+                    offsets.commit(ask.consumer_group, name, queue_id, within_queue)
+        offsets.pulled_at(key, queue_id, following)
+        self._stats.add_get(key, count, size, taken)
+        return Begun(taken, frames)

@@ -1,0 +1,67 @@
+"""A run of plain pulls: requests for one queue, behind each other on one connection, carried as one by the native core.
+
+The core recognises them in a stream of frames and writes their answers (`store.queue.scan`); in between Python decides,
+by what they have in common. Those that the core does not answer, because nothing is found or a closer look is needed,
+are served one by one: `protocol.frame.commands_of` makes requests of them. What a
+run must come to is what its requests come to one by one, which tests hold.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol, Self
+
+import msgspec
+
+Answered = tuple[int, bytes | list[bytes | memoryview], int, int, int]
+"""How many pulls were answered, the frames that say so, messages and bytes of records in them, the next offset."""
+
+
+class Ask(msgspec.Struct, gc=False):
+    """What all pulls of a run say: some fields of a `PullMessageHeader`."""
+
+    consumer_group: str
+    topic: str
+    queue_id: int
+    sys_flag: int
+    subscription: str | None
+    expression_type: str | None
+    sub_version: int
+
+
+class PullRun(Protocol):
+    """Plain pulls: PULL_MESSAGE or LITE_PULL_MESSAGE, that want an answer, are no streams, and differ in nothing but
+    their form, the offset and number of messages they want, and the offset they commit."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def code(self) -> int:
+        """Of all its requests."""
+
+    @property
+    def stream(self) -> bytes | bytearray:
+        """The bytes it is a part of."""
+
+    @property
+    def end(self) -> int:
+        """Where it ends in the stream."""
+
+    @property
+    def starts(self) -> Sequence[int]:
+        """Where its frames begin in the stream."""
+
+    @property
+    def oneways(self) -> int:
+        """How many want no answer: none."""
+
+    @property
+    def ask(self) -> tuple[str, str, int, int, str | None, str | None, int]:
+        """What they have in common, the fields of an `Ask`."""
+
+    def span(self, most: int, /) -> tuple[int, int]:
+        """The queue offset the first one wants, and how many entries from there on they look at, `most` each."""
+
+    def commits(self, count: int, /) -> Sequence[int]:
+        """The offsets that the first `count` bring with them."""
+
+    def rest(self, count: int, /) -> Self:
+        """Those behind the first `count`."""

@@ -132,10 +132,16 @@ impl PullRun {
         Ok((group, topic, head.queue_id, head.sys_flag, subscription, kind, head.sub_version))
     }
 
+    /// The queue offset that the first one wants.
+    #[getter]
+    fn offset(&self) -> i64 {
+        self.pulls().first().map_or(0, |pull| pull.queue_offset)
+    }
+
     /// The offset that the first one wants, and how many entries from there on are wanted, at most so many each, by it
     /// and those that follow without a gap.
     fn span(&self, most: i64) -> (i64, i64) {
-        let first = self.pulls().first().map_or(0, |pull| pull.queue_offset);
+        let first = self.offset();
         let mut end = first;
         for pull in self.pulls() {
             if pull.queue_offset < first || pull.queue_offset > end || end.saturating_sub(first) > MOST_ENTRIES {
@@ -228,7 +234,7 @@ pub fn answer_pulls<'py>(
     let (check_first, check_step, written_before, verify_crc) = checks;
     let (version, near_broker, far_broker) = voice;
     let extent: Extent = (begin, end, resident, file_size);
-    let first = run.pulls().first().map_or(0, |pull| pull.queue_offset);
+    let first = run.offset();
     let place = |offset: i64| usize::try_from(offset.checked_sub(start)?).ok();
     let within = |&(begin, end): &(i64, i64)| {
         let range = place(begin)?..place(end)?;

@@ -5,7 +5,7 @@ Frame: total length 4 | serialization << 24 + header length 4 | header | body, t
 
 import struct
 from enum import IntEnum
-from typing import TypeVar
+from typing import TypeVar, final
 
 import msgspec
 
@@ -32,6 +32,7 @@ _Raw = msgspec.Raw
 Body = bytes | bytearray | memoryview
 
 
+@final
 class Command(msgspec.Struct, eq=False, gc=False):
     """One request or response.
 

@@ -152,19 +152,24 @@ class FrameReader:
         raise FrameError(f"frame declares a header of {header_length} bytes, more than the {MAX_HEADER} allowed")
 
 
-def commands_of(run: Run, most: int | None = None) -> list[Command]:
-    """The first requests of a run, or all of them, as they are read without the core."""
+def commands_of(run: Run) -> list[Command]:
+    """The requests of a run, as they are read without the core."""
     stream = run.stream
-    view = memoryview(stream).toreadonly()
-    ends = *run.starts[1:], run.end
-    commands: list[Command] = []
-    for start, end in zip(run.starts[:most], ends[:most], strict=True):
-        word = _unpack_words(stream, start)[1]
-        body_start = start + 8 + (word & 0xFFFFFF)
-        header = stream[start + 8 : body_start]
-        body = view[body_start:end] if body_start < end else b""
-        commands.append(_read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body))
-    return commands
+    return [_request_at(stream, start) for start in run.starts]
+
+
+def first_of(run: Run) -> Command:
+    """The first of them."""
+    return _request_at(run.stream, run.starts[0])
+
+
+def _request_at(stream: bytes | bytearray, start: int) -> Command:
+    """What a whole frame holds that can be read."""
+    length, word = _unpack_words(stream, start)
+    end, body_start = start + 4 + length, start + 8 + (word & 0xFFFFFF)
+    header = stream[start + 8 : body_start]
+    body = memoryview(stream).toreadonly()[body_start:end] if body_start < end else b""
+    return _read_json(header, body) if word < _JSON_LIMIT else _read_other(word >> 24, header, body)
 
 
 def _flat(items: Iterable[Command | Run]) -> list[Command]:

@@ -294,7 +294,7 @@ class Connection(asyncio.Protocol):
             count = len(items)
             if frames.runs:
                 for item in items:
-                    if not isinstance(item, Command):
+                    if type(item) is not Command:
                         count += len(item) - 1
             self._share = (self._partial + len(data) - partial) // count
             self._backlog.extend(items)
@@ -346,7 +346,7 @@ class Connection(asyncio.Protocol):
                 if is_server and (outbox.paused or outbox.size >= unsent_high or requests.bytes_in_flight >= max_bytes):
                     break
                 command = backlog.popleft()
-                if not isinstance(command, Command):
+                if type(command) is not Command:
                     left = requests.serve_run(command, self._share)
                     if left:
                         backlog.extendleft(reversed(left))

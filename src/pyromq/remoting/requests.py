@@ -13,7 +13,7 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.frame import Run, commands_of
+from pyromq.protocol.frame import Run, commands_of, first_of
 from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
 from pyromq.remoting.handler import Begun, Deferred, Grouped
@@ -139,15 +139,17 @@ class Requests:
                 except Exception as fault:  # noqa: BLE001 - whatever a handler raises must not reach other requests
                     answer = self._faults(commands_of(run), fault)
                 if isinstance(answer, Begun):
-                    taken = answer.taken
-                    self._take_answers(taken, 0, taken * size, answer.frames)
-                    return _behind(run, taken)
+                    taken, stats = answer.taken, self._stats
+                    stats.requests += taken
+                    self._connection.send(answer.frames)
+                    stats.responses += taken
+                    return _behind(run, taken) if taken < count else ()
                 if answer is not None:
                     self._take_answers(count, run.oneways, count * size, answer)
                     return ()
                 if many is None:
-                    self.serve(commands_of(run, 1)[0], size)
-                    return _behind(run, 1)
+                    self.serve(first_of(run), size)
+                    return _behind(run, 1) if count > 1 else ()
         commands = commands_of(run)
         if many is not None and count > 1:
             self.serve_many(commands, size)
@@ -159,7 +161,7 @@ class Requests:
         faults = [(command, self._fault(command, fault)) for command in commands]
         return b"".join([encode(reply) for command, reply in faults if not command.is_oneway])
 
-    def _take_answers(self, count: int, oneways: int, size: int, answer: Frames | Deferred) -> None:
+    def _take_answers(self, count: int, oneways: int, size: int, answer: bytes | Deferred) -> None:
         """Requests were handled together: count them, and answer now or later."""
         self._stats.oneways += oneways
         self._stats.requests += count - oneways
@@ -281,4 +283,4 @@ class Requests:
 
 def _behind(run: Run, count: int) -> Sequence[Run]:
     """What follows the first requests of a run that can be begun, as those of pulls can."""
-    return [cast("PullRun", run).rest(count)] if count < len(run) else ()
+    return [cast("PullRun", run).rest(count)]

@@ -19,7 +19,7 @@ from typing import Self
 
 from pyromq import disk, durable
 from pyromq.clock import wall_clock
-from pyromq.protocol.headers.pullrun import Answered, PullRun
+from pyromq.protocol.headers.pullrun import Answered, PullRun, Voice
 from pyromq.protocol.headers.sendrun import SendRun
 from pyromq.protocol.names import is_system_topic
 from pyromq.protocol.records.host import Host, pack_host, unpack_host
@@ -39,6 +39,7 @@ from pyromq.store.log.put import PutMessage, PutResult, PutStatus
 from pyromq.store.log.rules import Hook
 from pyromq.store.log.tail import Tails
 from pyromq.store.progress import Progress
+from pyromq.store.queue.consumequeue import ConsumeQueue
 from pyromq.store.queue.read import GetResult, GetStatus, Reader, RecordFilter, TagFilter
 from pyromq.store.queue.table import ConsumeQueues
 from pyromq.store.recovery import Recovery
@@ -328,11 +329,11 @@ class MessageStore:
         return result
 
     def answer(
-        self, run: PullRun, topic: str, queue_id: int, codes: bytes | None, room: int, voice: tuple[int, int, int]
+        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice
     ) -> Answered | None:
         """The answers to the first pulls of a run, as far as they find messages; see `Reader.answer`."""
         self._check_open()
-        answered = self._reader.answer(run, topic, queue_id, codes, room, voice) if self.flags.readable else None
+        answered = self._reader.answer(run, queue, codes, room, voice) if self.flags.readable else None
         if answered is not None:
             self.stats.get_found += answered[0]
             self.stats.get_transferred += answered[2]

@@ -152,7 +152,7 @@ class Puller(Part):
 
     def _serve(self, request: Command, connection: Connection) -> Answer | None:
         header = request.header(PullMessageHeader)
-        topic, group, wanted = self._rights.check(request, connection, header)
+        topic, group, wanted = self._rights.check(request.code, connection, header, request)
         pull = _Pull(request, connection, header, topic, group, wanted)
         reset = self._offsets.take_reset(header.consumer_group, header.topic, header.queue_id)
         if reset is not None:

@@ -5,7 +5,7 @@ Nothing here changes anything, but for a group that is made by its first pull.
 
 from pyromq.broker.cluster.clients import ConsumerGroup
 from pyromq.broker.core import Core
-from pyromq.broker.errors import Refused, topic_not_exist
+from pyromq.broker.errors import Refused, group_not_exist, topic_not_exist
 from pyromq.broker.filter.filters import Filter
 from pyromq.broker.tables.newnames import party_of
 from pyromq.protocol import names
@@ -45,26 +45,13 @@ class PullRights:
         self._filters = core.tables.filters
         self._role = core.role
 
-    def check(self, request: Command, connection: Connection, header: PullMessageHeader) -> Judged:
-        """Everything that can forbid a pull, in RocketMQ's order. Raises Refused, and Unsaved for a new group."""
-        self._check_broker(request.code)
-        group = self._groups.get(header.consumer_group)
-        if group is None:
-            group = self._groups.require(header.consumer_group, party_of(self._config, request, connection))
-        return self._judge(header, connection, group)
+    def check(
+        self, code: int, connection: Connection, header: PullMessageHeader | Ask, request: Command | None = None
+    ) -> Judged:
+        """Everything that can forbid a pull, in RocketMQ's order. Raises Refused.
 
-    def judged(self, code: int, connection: Connection, ask: Ask) -> Judged | None:
-        """The same for a run; None for what `check` raises."""
-        group = self._groups.get(ask.consumer_group)
-        if group is None:
-            return None
-        try:
-            self._check_broker(code)
-            return self._judge(ask, connection, group)
-        except Refused:
-            return None
-
-    def _check_broker(self, code: int) -> None:
+        With the request itself, a group that is not there is made where that is allowed, and Unsaved raised for it.
+        """
         config = self._config
         reads = config.broker_role is not _SLAVE or config.slave_read_enable or self._role.acting
         if not reads:
@@ -77,8 +64,11 @@ class PullRights:
             raise forbidden(1, f"the broker[{config.broker_name}] pulling message is forbidden")
         if code == _LITE_PULL and not config.lite_pull_message_enable:
             raise forbidden(1, f"the broker[{config.broker_name}] for lite pull consumer is forbidden")
-
-    def _judge(self, header: PullMessageHeader | Ask, connection: Connection, group: SubscriptionGroupConfig) -> Judged:
+        group = self._groups.get(header.consumer_group)
+        if group is None:
+            if request is None:
+                raise group_not_exist(header.consumer_group)
+            group = self._groups.require(header.consumer_group, party_of(config, request, connection))
         if not group.consume_enable:
             raise forbidden(2, f"subscription group no permission, {header.consumer_group}: consumeEnable is false")
         topic = self._topics.get(header.topic)

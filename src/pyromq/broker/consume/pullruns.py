@@ -5,6 +5,7 @@ Invariant: a run comes to what its requests come to one by one, and of those tha
 
 from pyromq.broker.consume.pullrights import PullRights
 from pyromq.broker.core import Core
+from pyromq.broker.errors import Refused
 from pyromq.broker.tables.positions import within
 from pyromq.protocol.headers.consume import COMMIT_OFFSET
 from pyromq.protocol.headers.pullrun import Ask, PullRun
@@ -26,19 +27,23 @@ class PullRuns:
 
     def serve(self, run: PullRun, connection: Connection) -> Begun | None:
         """Answer the first pulls of a run; None if the first one needs a way of its own."""
-        ask = Ask(*run.ask)
-        judged = self._rights.judged(run.code, connection, ask)
-        if judged is None:
+        said = run.ask
+        name, queue_id = said[1], said[2]
+        queue = self._store.queues.get(name, queue_id)
+        if queue is None or run.offset >= queue.max_offset:
+            return None  # it will wait, as most that arrive alone do
+        ask = Ask(*said)
+        try:
+            topic, group, wanted = self._rights.check(run.code, connection, ask)
+        except Refused:
             return None
-        topic, group, wanted = judged
         tags, offsets, codes = wanted.entry, self._offsets, None
         if isinstance(tags, TagCodes):
             codes = tags.packed
         elif tags is not None:
             return None
-        if wanted.record is not None or topic.topic_sys_flag or group.group_sys_flag or offsets.awaits_reset:
+        if wanted.record is not None or topic.topic_sys_flag or group.group_sys_flag or offsets.resets:
             return None
-        name, queue_id = ask.topic, ask.queue_id
         key = f"{name}@{ask.consumer_group}"
         commits = ask.sys_flag & COMMIT_OFFSET
         if commits and not offsets.has(key):
@@ -46,7 +51,7 @@ class PullRuns:
         slow, quick = 0, 0
         if self._config.slave_read_enable:
             slow, quick = group.which_broker_when_consume_slowly, group.broker_id
-        answered = self._store.answer(run, name, queue_id, codes, connection.room, (CURRENT, quick, slow))
+        answered = self._store.answer(run, queue, codes, connection.room, (CURRENT, quick, slow))
         if answered is None:
             return None
         taken, frames, count, size, following = answered

@@ -27,7 +27,8 @@ class ConsumerOffsets:
         self._commits = 0
         self._table: dict[str, dict[int, int]] = {}
         self._pulled: dict[str, dict[int, int]] = {}
-        self._resets: dict[str, dict[int, int]] = {}
+        self.resets: dict[str, dict[int, int]] = {}
+        """Those that were not picked up, by the same keys."""
         self.version = DataVersion(timestamp=clock())
         self.listeners: list[Callable[[str, str, int], None]] = []
         """Told when a group begins again at an earlier place of a queue, or (-1) of all queues of a topic."""
@@ -44,7 +45,7 @@ class ConsumerOffsets:
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """The stored offset, or a reset that was not picked up yet; None when there is neither."""
         key = f"{topic}@{group}"
-        reset = self._resets.get(key)
+        reset = self.resets.get(key)
         if reset is not None and queue_id in reset:
             return reset[queue_id]
         queues = self._table.get(key)
@@ -53,7 +54,7 @@ class ConsumerOffsets:
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
         """Store an offset that a consumer reports; False when a pending reset makes it void."""
         key = f"{topic}@{group}"
-        reset = self._resets.get(key)
+        reset = self.resets.get(key)
         if reset is not None and queue_id in reset:
             return False
         self._set(key, queue_id, offset)
@@ -82,12 +83,7 @@ class ConsumerOffsets:
         """Move the group; its next pull of the queue is told to resume here."""
         key = f"{topic}@{group}"
         self._set(key, queue_id, offset)
-        self._resets.setdefault(key, {})[queue_id] = offset
-
-    @property
-    def awaits_reset(self) -> bool:
-        """Whether there is a reset, of any group, that was not picked up."""
-        return bool(self._resets)
+        self.resets.setdefault(key, {})[queue_id] = offset
 
     def has(self, key: str) -> bool:
         """Whether there are offsets of a topic and group, `topic@group`."""
@@ -95,15 +91,15 @@ class ConsumerOffsets:
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
         """The pending reset of the queue, which is thereby picked up."""
-        if not self._resets:
+        if not self.resets:
             return None
         key = f"{topic}@{group}"
-        pending = self._resets.get(key)
+        pending = self.resets.get(key)
         if pending is None:
             return None
         offset = pending.pop(queue_id, None)
         if not pending:
-            del self._resets[key]
+            del self.resets[key]
         return offset
 
     def queues(self, group: str, topic: str) -> dict[int, int]:
@@ -233,7 +229,7 @@ class ConsumerOffsets:
                 yield topic, group
 
     def _forget(self, matches: Callable[[str, str], bool]) -> None:
-        for table in (self._table, self._pulled, self._resets):
+        for table in (self._table, self._pulled, self.resets):
             for key in [key for key in table if matches(*_split(key))]:
                 del table[key]
                 self._file.dirty.add(key)

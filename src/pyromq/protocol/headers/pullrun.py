@@ -11,6 +11,8 @@ from typing import Protocol, Self
 
 import msgspec
 
+Voice = tuple[int, int, int]
+"""The version that answers, and the broker that it suggests to readers near the end of the log, and to others."""
 Answered = tuple[int, bytes | list[bytes | memoryview], int, int, int]
 """How many pulls were answered, the frames that say so, messages and bytes of records in them, the next offset."""
 
@@ -56,6 +58,10 @@ class PullRun(Protocol):
     @property
     def ask(self) -> tuple[str, str, int, int, str | None, str | None, int]:
         """What they have in common, the fields of an `Ask`."""
+
+    @property
+    def offset(self) -> int:
+        """The queue offset that the first one wants."""
 
     def span(self, most: int, /) -> tuple[int, int]:
         """The queue offset the first one wants, and how many entries from there on they look at, `most` each."""

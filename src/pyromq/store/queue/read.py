@@ -11,7 +11,7 @@ from enum import Enum
 import msgspec
 
 from pyromq.disk import Bytes
-from pyromq.protocol.headers.pullrun import Answered, PullRun
+from pyromq.protocol.headers.pullrun import Answered, PullRun, Voice
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.names import is_lmq
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
@@ -165,23 +165,24 @@ class Reader:
         return GetResult(status, following, low, high)
 
     def answer(
-        self, run: PullRun, topic: str, queue_id: int, codes: bytes | None, room: int, voice: tuple[int, int, int]
+        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice
     ) -> Answered | None:
         """The answers to the first pulls of a run, out of one file of the log: what `get` and `framed` come to for each
         that finds sound messages. None if the first one needs a closer look. See `answer_pulls`."""
-        queue = self._queues.get(topic, queue_id)
-        near = self._in_memory
+        near, least, last = self._in_memory, self._min_examined, self._log.last
         offset, span = run.span(near[1])
-        if queue is None or not queue.min_offset <= offset < queue.max_offset or is_lmq(topic):
+        if last is None or not queue.min_offset <= offset < queue.max_offset or is_lmq(queue.topic):
             return None
-        least = self._min_examined
         entries, index, available = queue.window(offset, span, span if codes is None else span + least)
         if not available:
             return None
-        files, each = self._log.files, self._check_each
-        file = files.find(int.from_bytes(entries[index * ENTRY_SIZE : index * ENTRY_SIZE + 8]))
-        if file is None:
-            return None
+        place, files, file = int.from_bytes(entries[index * ENTRY_SIZE : index * ENTRY_SIZE + 8]), self._log.files, last
+        if place < last.start:
+            found = files.find(place)
+            if found is None:
+                return None
+            file = found
+        each = self._check_each
         answered = answer_pulls(
             run,
             room,
@@ -190,7 +191,7 @@ class Reader:
             near,
             self._on_disk,
             file.view(0, file.position),
-            (file.start, max(files.min_offset, 0), self._log.max_offset, self._resident, files.file_size),
+            (file.start, files.files[0].start, last.start + last.position, self._resident, files.file_size),
             codes,
             (-self._reads % each if each else 0, each, self.written_before, self._verifies_crc),
             voice,

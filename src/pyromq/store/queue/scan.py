@@ -12,7 +12,7 @@ from typing import Final
 
 from pyromq import native
 from pyromq.disk import Bytes
-from pyromq.protocol.headers.pullrun import Answered, PullRun
+from pyromq.protocol.headers.pullrun import Answered, PullRun, Voice
 from pyromq.protocol.records.queueentry import ENTRY, ENTRY_SIZE
 from pyromq.store.log.plainrecord import MIN_SIZE, are_plain, is_plain
 from pyromq.store.queue.offsettime import FILLER_SIZE
@@ -229,7 +229,7 @@ def answer_pulls(
     extent: tuple[int, int, int, int, int],  # noqa: ARG001
     codes: bytes | None,  # noqa: ARG001
     checks: tuple[int, int, int, bool],  # noqa: ARG001
-    voice: tuple[int, int, int],  # noqa: ARG001
+    voice: Voice,  # noqa: ARG001
     /,
 ) -> Answered | None:
     """Answer the first pulls of a run, with SUCCESS and FOUND, until one finds nothing, must be looked at more closely
@@ -239,7 +239,6 @@ def answer_pulls(
     end of the queue; and how many entries are examined for one answer at least and at most. `near`, `far` and `codes`
     are those of `scan_entries`. `log` is a file of it, whose records are the only ones that are sent; `extent` says
     where the file begins, and then what `scan_entries` wants. `checks` says whose records are looked at: those of every
-    n-th pull from one on, those before a place of the log; and whether their bodies are. `voice` is the version that
-    answers, and the broker it suggests to readers that are near the end of the log, and to others.
+    n-th pull from one on, those before a place of the log; and whether their bodies are.
     """
     return None

@@ -110,7 +110,7 @@ fn read_json<F: Fields>(header: &[u8], arena: &mut Vec<u8>) -> Option<Request<F>
         }
     }
     // At the end only: what is not ASCII lies in texts, which were taken byte by byte.
-    if json.at != header.len() || std::str::from_utf8(header).is_err() {
+    if !json.is_over() || std::str::from_utf8(header).is_err() {
         return None;
     }
     Some(Request { code: code?, opaque, flag, fields: fields? })

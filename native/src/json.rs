@@ -95,6 +95,23 @@ impl<'a> Json<'a> {
         self.text.get(start..self.at)
     }
 
+    /// Where a number lies, in quotes or not.
+    pub fn maybe_bare(&mut self) -> Option<Range<usize>> {
+        self.space();
+        if self.peek()? == b'"' {
+            return self.plain();
+        }
+        let start = self.at;
+        self.digits()?;
+        Some(start..self.at)
+    }
+
+    /// Whether nothing but blanks follows.
+    pub fn is_over(&mut self) -> bool {
+        self.space();
+        self.at == self.text.len()
+    }
+
     /// Where a text without escapes lies.
     pub fn plain(&mut self) -> Option<Range<usize>> {
         self.expect(b'"')?;

@@ -81,6 +81,7 @@ pub fn pick(
     let (mut examined, mut count, mut size) = (0_usize, 0_i64, 0_i64);
     let (mut ended, mut removing) = (false, false);
     let (mut oldest, mut last) = (i64::MAX, 0_i64);
+    let mut file = (0_i64, 0_i64);
     let mut runs: Vec<(i64, i64)> = Vec::new();
     let mut numbers: Vec<usize> = Vec::with_capacity(available.min(64));
     while examined < available {
@@ -106,11 +107,16 @@ pub fn pick(
                 continue;
             }
         };
-        if file_size <= 0 || item.physical / file_size != (stop - 1) / file_size {
+        if item.physical < file.0 || item.physical >= file.1 {
+            // Most are in the file of the one before: dividing for each would take longer than all the rest.
+            let Some(rest) = item.physical.checked_rem(file_size).filter(|_| file_size > 0) else { continue };
+            file = (item.physical - rest, (item.physical - rest).saturating_add(file_size));
+        }
+        if stop > file.1 {
             continue;
         }
         match runs.last_mut() {
-            Some(run) if run.1 == item.physical && item.physical % file_size != 0 => run.1 = stop,
+            Some(run) if run.1 == item.physical && item.physical != file.0 => run.1 = stop,
             _ => runs.push((item.physical, stop)),
         }
         numbers.push(examined - 1);

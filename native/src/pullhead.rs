@@ -7,6 +7,7 @@ use crate::json::{Json, int, number};
 
 const PULL_MESSAGE: i32 = 11;
 const LITE_PULL_MESSAGE: i32 = 361;
+const STREAM: i32 = 0;
 /// Bytes of texts; Python allows as many characters.
 const MAX_NAME: usize = 255;
 const MAX_CLIENT_ID: usize = 1024;
@@ -26,6 +27,15 @@ pub struct Head {
     pub sub_version: i64,
     pub subscription: Option<Range<usize>>,
     pub expression_type: Option<Range<usize>>,
+    max_bytes: Option<i32>,
+    request_type: Option<i32>,
+}
+
+impl Head {
+    /// How many bytes a stream takes at once; nothing for others.
+    pub fn stream_bytes(&self) -> Option<i32> {
+        self.max_bytes.filter(|_| self.request_type == Some(STREAM))
+    }
 }
 
 /// A pull in either form that wants an answer.
@@ -52,8 +62,17 @@ enum Field {
     Name,
     ClientId,
     Bool,
-    /// A stream has limits of its own.
+    MaxBytes,
     RequestType,
+}
+
+/// Which C++ clients write without quotes.
+fn is_number(field: Field) -> bool {
+    use Field::{CommitOffset, Int, Long, MaxBytes, MaxCount, QueueId, QueueOffset, RequestType, SubVersion, SysFlag};
+    matches!(
+        field,
+        QueueId | QueueOffset | MaxCount | SysFlag | CommitOffset | SubVersion | Int | Long | MaxBytes | RequestType
+    )
 }
 
 /// Those that are required.
@@ -73,7 +92,7 @@ fn field(name: &[u8]) -> Option<(Field, u32)> {
         b"subVersion" => (Field::SubVersion, 8),
         b"subscription" => (Field::Subscription, 9),
         b"expressionType" => (Field::ExpressionType, 10),
-        b"maxMsgBytes" => (Field::Int, 11),
+        b"maxMsgBytes" => (Field::MaxBytes, 11),
         b"requestSource" => (Field::Int, 12),
         b"proxyFrowardClientId" => (Field::ClientId, 13),
         b"ReqT" => (Field::RequestType, 14),
@@ -113,6 +132,8 @@ impl Pulled {
             Field::SubVersion => head.sub_version = number(value)?,
             Field::Subscription if value.len() <= MAX_EXPRESSION => head.subscription = Some(place),
             Field::ExpressionType if value.len() <= MAX_NAME => head.expression_type = Some(place),
+            Field::MaxBytes => head.max_bytes = Some(int(value)?),
+            Field::RequestType => head.request_type = Some(int(value)?),
             Field::Int => drop(int(value)?),
             Field::Long => drop(number(value)?),
             Field::Name if value.len() <= MAX_NAME => {}
@@ -139,13 +160,16 @@ impl Fields for Pulled {
             sub_version: 0,
             subscription: None,
             expression_type: None,
+            max_bytes: None,
+            request_type: None,
         };
         (code == PULL_MESSAGE || code == LITE_PULL_MESSAGE).then_some(Self { head, seen: 0 })
     }
 
     fn json(&mut self, name: &[u8], json: &mut Json<'_>, _arena: &mut Vec<u8>) -> Option<()> {
-        let place = json.plain()?;
-        field(name).map_or(Some(()), |(field, bit)| self.take(field, bit, json.text, place))
+        let Some((field, bit)) = field(name) else { return json.plain().map(drop) };
+        let place = if is_number(field) { json.maybe_bare()? } else { json.plain()? };
+        self.take(field, bit, json.text, place)
     }
 
     fn binary(&mut self, name: &[u8], header: &[u8], value: Range<usize>, _arena: &mut Vec<u8>) -> Option<()> {

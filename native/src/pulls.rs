@@ -61,6 +61,7 @@ impl Common {
             && head.queue_id == other.queue_id
             && head.sys_flag == other.sys_flag
             && head.sub_version == other.sub_version
+            && head.stream_bytes() == other.stream_bytes()
             && same(&head.topic, &other.topic)
             && same(&head.group, &other.group)
             && both(&head.subscription, &other.subscription)
@@ -83,6 +84,7 @@ type Ask<'py> = (
     Option<Bound<'py, PyString>>,
     Option<Bound<'py, PyString>>,
     i64,
+    Option<i32>,
 );
 
 #[pymethods]
@@ -121,7 +123,7 @@ impl PullRun {
         0
     }
 
-    /// What all of them say: group, topic, queue id, system flag, subscription, its type and version.
+    /// What all of them say: group, topic, queue id, system flag, subscription, its type and version, bytes of a stream.
     #[getter]
     fn ask<'py>(&self, py: Python<'py>) -> PyResult<Ask<'py>> {
         let (common, head) = (&self.common, &self.common.head);
@@ -129,7 +131,7 @@ impl PullRun {
         let maybe = |range: &Option<Range<usize>>| range.as_ref().map(text).transpose();
         let (subscription, kind) = (maybe(&head.subscription)?, maybe(&head.expression_type)?);
         let (group, topic) = (text(&head.group)?, text(&head.topic)?);
-        Ok((group, topic, head.queue_id, head.sys_flag, subscription, kind, head.sub_version))
+        Ok((group, topic, head.queue_id, head.sys_flag, subscription, kind, head.sub_version, head.stream_bytes()))
     }
 
     /// The queue offset that the first one wants.

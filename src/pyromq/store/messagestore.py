@@ -329,19 +329,18 @@ class MessageStore:
         return result
 
     def answer(
-        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice
+        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice, max_bytes: int | None
     ) -> Answered | None:
         """The answers to the first pulls of a run, as far as they find messages; see `Reader.answer`."""
         self._check_open()
-        answered = self._reader.answer(run, queue, codes, room, voice) if self.flags.readable else None
-        if answered is not None:
-            self.stats.get_found += answered[0]
-            self.stats.get_transferred += answered[2]
-        return answered
+        found = self._reader.answer(run, queue, codes, room, voice, max_bytes) if self.flags.readable else None
+        if found is not None:
+            self.stats.get_found += found[0]
+            self.stats.get_transferred += found[2]
+        return found
 
     def framed(self, head: bytes, result: GetResult) -> bytes | list[bytes | memoryview]:
-        """A head and behind it the records of a result that was found just now: in one piece if they are short, else
-        as slices of the log."""
+        """A head and behind it the records of a result that was found just now; see `Reader.framed`."""
         return self._reader.framed(head, result)
 
     def in_memory(self, topic: str, queue_id: int, queue_offset: int) -> bool:

@@ -98,6 +98,7 @@ class World:
             TopicConfig(topic_name="unreadable", perm=2),
             TopicConfig(topic_name="flagged", topic_sys_flag=1),
             TopicConfig(topic_name="%LMQ%many"),
+            TopicConfig(topic_name="%RETRY%group"),  # else it is made by a send, and saved who knows when
         ):
             core.topics.put(topic).check()
         for group in (

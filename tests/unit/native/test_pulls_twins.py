@@ -2,6 +2,7 @@
 figures, what waits."""
 
 import asyncio
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, Serialization, encode
 from pyromq.protocol.frame import FrameReader, commands_of, cut_run, first_of
@@ -16,6 +18,7 @@ from pyromq.protocol.headers.base import encode_header
 from pyromq.protocol.headers.consume import COMMIT_OFFSET, SUBSCRIPTION, SUSPEND, PullMessageHeader
 from pyromq.protocol.headers.pullrun import PullRun
 from pyromq.store.log.soundness import CrcOnRead
+from tests.fuzz.targets import recorded
 from tests.unit.native import samples
 from tests.unit.native.pullworld import GROUPS, STORED, TOPICS, World, agree, core_is, exchange, header, plain
 from tests.unit.native.test_sends_twins import plain as plain_send
@@ -48,7 +51,7 @@ def pull_headers(draw: st.DrawFn, odd: bool) -> PullMessageHeader:
         max_msg_bytes=draw(st.sampled_from([None, 300, (1 << 31) - 1])),
         request_source=draw(st.sampled_from([None, 1])),
         proxy_forward_client_id=draw(st.sampled_from([None, "client@1"])),
-        request_type=draw(st.sampled_from([None, None, 0, 1])) if odd else None,
+        request_type=draw(st.sampled_from([None, None, 0, 1]) if odd else st.sampled_from([None, None, None, 0])),
         bname=draw(st.sampled_from([None, "broker-a"])),
         lo=draw(st.sampled_from([None, False, True])),
     )
@@ -295,9 +298,23 @@ def test_a_run_is_cut_where_it_stops_being_one() -> None:
     assert lengths(plain(1), plain(2, queue_id=1), plain(3)) == [1, 1, 1]
     assert lengths(plain(1), plain(2, lite=True)) == [1, 1]
     assert lengths(plain(1), plain(2, subscription="a"), plain(3, subscription=None)) == [1, 1, 1]
-    assert lengths(plain(1), plain(2, request_type=0, max_msg_bytes=1), plain(3)) == [1, 0, 1]
+    assert lengths(plain(1), plain(2, request_type=0, max_msg_bytes=1), plain(3)) == [1, 1, 1]
+    assert lengths(plain(1, max_msg_bytes=1), plain(2, max_msg_bytes=2), plain(3, request_type=0)) == [3]
     assert lengths(plain_send(1), plain(2), plain(3), plain_send(4)) == [1, 2, 1]
     assert lengths(*[plain(1)] * 300) == [128, 128, 44]
+
+
+def test_pulls_of_released_clients_are_plain() -> None:
+    codes = {RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE}
+    pulls = []
+    for frame in recorded():
+        with suppress(PyroMQError):
+            (command,) = FrameReader().feed(frame)
+            if command.code in codes and not command.is_response:
+                pulls.append(frame)
+    assert len(pulls) >= 5
+    for frame in pulls:
+        assert cut_run(frame, 0, 1 << 20) is not None, frame
 
 
 def test_the_rest_of_a_run_is_one() -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from pyromq.broker.consume.longpoll import ParkedPull, PullPark
 from pyromq.broker.consume.pullrights import PullRights
-from pyromq.broker.consume.pullruns import PullRuns
+from pyromq.broker.consume.pullruns import MAX_STREAM_BYTES, PullRuns
 from pyromq.broker.core import Core
 from pyromq.broker.errors import Refused
 from pyromq.broker.filter.filters import Filter, wanted_arrivals
@@ -37,8 +37,6 @@ from pyromq.remoting.endpoint import Handler
 from pyromq.remoting.handler import Grouped
 from pyromq.store.config import BrokerRole
 from pyromq.store.queue.read import GetResult, GetStatus
-
-MAX_STREAM_BYTES = 4 * 1024 * 1024
 
 MAX_NAMED = 100
 """Damaged messages that an answer names at most."""

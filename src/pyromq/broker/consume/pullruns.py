@@ -14,6 +14,8 @@ from pyromq.remoting.connection import Connection
 from pyromq.remoting.handler import Begun
 from pyromq.store.queue.scan import TagCodes
 
+MAX_STREAM_BYTES = 4 * 1024 * 1024
+
 
 class PullRuns:
     """Serves consumers of a broker that is no slave."""
@@ -51,7 +53,10 @@ class PullRuns:
         slow, quick = 0, 0
         if self._config.slave_read_enable:
             slow, quick = group.which_broker_when_consume_slowly, group.broker_id
-        answered = self._store.answer(run, queue, codes, connection.room, (CURRENT, quick, slow))
+        most = ask.stream_bytes
+        if most is not None:
+            most = min(most, MAX_STREAM_BYTES)
+        answered = self._store.answer(run, queue, codes, connection.room, (CURRENT, quick, slow), most)
         if answered is None:
             return None
         taken, frames, count, size, following = answered

@@ -27,11 +27,13 @@ class Ask(msgspec.Struct, gc=False):
     subscription: str | None
     expression_type: str | None
     sub_version: int
+    stream_bytes: int | None
+    """`max_msg_bytes`, if they are streams."""
 
 
 class PullRun(Protocol):
-    """Plain pulls: PULL_MESSAGE or LITE_PULL_MESSAGE, that want an answer, are no streams, and differ in nothing but
-    their form, the offset and number of messages they want, and the offset they commit."""
+    """Plain pulls: PULL_MESSAGE or LITE_PULL_MESSAGE, that want an answer and differ in nothing but their form, the
+    offset and number of messages they want, and the offset they commit."""
 
     def __len__(self) -> int: ...
 
@@ -56,7 +58,7 @@ class PullRun(Protocol):
         """How many want no answer: none."""
 
     @property
-    def ask(self) -> tuple[str, str, int, int, str | None, str | None, int]:
+    def ask(self) -> tuple[str, str, int, int, str | None, str | None, int, int | None]:
         """What they have in common, the fields of an `Ask`."""
 
     @property

@@ -165,11 +165,13 @@ class Reader:
         return GetResult(status, following, low, high)
 
     def answer(
-        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice
+        self, run: PullRun, queue: ConsumeQueue, codes: bytes | None, room: int, voice: Voice, max_bytes: int | None
     ) -> Answered | None:
         """The answers to the first pulls of a run, out of one file of the log: what `get` and `framed` come to for each
         that finds sound messages. None if the first one needs a closer look. See `answer_pulls`."""
-        near, least, last = self._in_memory, self._min_examined, self._log.last
+        near, far, least, last = self._in_memory, self._on_disk, self._min_examined, self._log.last
+        if max_bytes is not None:
+            near = far = min(max(max_bytes, MIN_BYTES), MAX_BYTES), MAX_EXAMINED
         offset, span = run.span(near[1])
         if last is None or not queue.min_offset <= offset < queue.max_offset or is_lmq(queue.topic):
             return None
@@ -189,7 +191,7 @@ class Reader:
             entries,
             (index, available, queue.min_offset, queue.max_offset, least, MAX_EXAMINED),
             near,
-            self._on_disk,
+            far,
             file.view(0, file.position),
             (file.start, files.files[0].start, last.start + last.position, self._resident, files.file_size),
             codes,

@@ -20,7 +20,6 @@ from pyromq.remoting.handler import Begun, Deferred, Grouped
 from pyromq.remoting.outbox import Frames
 
 if TYPE_CHECKING:
-    from pyromq.protocol.headers.pullrun import PullRun
     from pyromq.remoting.connection import Connection
 
 READY = (Command, bytes, list)
@@ -281,6 +280,7 @@ class Requests:
         return command.reply(code, remark=text[:REMARK_MAX])
 
 
-def _behind(run: Run, count: int) -> Sequence[Run]:
-    """What follows the first requests of a run that can be begun, as those of pulls can."""
-    return [cast("PullRun", run).rest(count)]
+def _behind(run: Run, count: int) -> Sequence[Command | Run]:
+    """What follows the first requests of a run: one again where it can be begun, as those of pulls can."""
+    rest: Callable[[int], Run] | None = getattr(run, "rest", None)
+    return [rest(count)] if rest is not None else commands_of(run)[count:]

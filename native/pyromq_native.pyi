@@ -12,6 +12,23 @@ def take_plain(
 def send_fields(
     head: str, queue_id: int, sys_flag: int, born: int, flag: int, properties: object, retries: int, tail: str, /
 ) -> str | None: ...
+def send_frame(
+    head: str,
+    queue_id: int,
+    sys_flag: int,
+    born: int,
+    flag: int,
+    properties: object,
+    retries: int,
+    tail: str,
+    opaque: int,
+    end: str,
+    body: object,
+    /,
+) -> bytes | None: ...
+def cut_receipts(
+    stream: bytes, position: int, max_frame: int, /
+) -> tuple[int, list[tuple[int, str, int, int, str | None, str | None, bool, int]]]: ...
 def place_batch(
     raw: object,
     at: int,

@@ -18,6 +18,7 @@ mod pull;
 mod pullhead;
 mod pulls;
 mod queue;
+mod receipts;
 mod records;
 mod rows;
 mod runs;
@@ -37,6 +38,8 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(panic, module)?)?;
     module.add_function(wrap_pyfunction!(messages::take_plain, module)?)?;
     module.add_function(wrap_pyfunction!(messages::send_fields, module)?)?;
+    module.add_function(wrap_pyfunction!(messages::send_frame, module)?)?;
+    module.add_function(wrap_pyfunction!(receipts::cut_receipts, module)?)?;
     module.add_function(wrap_pyfunction!(batch::place_batch, module)?)?;
     module.add_function(wrap_pyfunction!(batch::message_ids, module)?)?;
     module.add_function(wrap_pyfunction!(index::link_keys, module)?)?;

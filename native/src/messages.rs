@@ -15,6 +15,9 @@ const MAX_SHORT_TOPIC: usize = 127;
 /// Low bits of the system flag that need a closer look: compressed, IPv6 hosts, batches within.
 const ODD: i32 = 0xF1;
 const MAX_PROPERTIES: usize = 32767;
+/// Where the lengths of a frame will stand.
+const WORDS: &str = "\0\0\0\0\0\0\0\0";
+const MAX_HEADER: usize = 1024 * 1024;
 const FAULT: &[u8] = b"PYROMQ_FAULT";
 
 /// Reads the messages of plain records from `offset` on and appends them to `messages`; where it stopped: at the end or
@@ -236,13 +239,13 @@ fn same_host<'py>(
 
 /// The last text of its kind.
 #[derive(Default)]
-struct Kept<'py> {
+pub struct Kept<'py> {
     text: String,
     object: Option<Bound<'py, PyString>>,
 }
 
 impl<'py> Kept<'py> {
-    fn text(&mut self, py: Python<'py>, text: &str) -> Bound<'py, PyString> {
+    pub fn text(&mut self, py: Python<'py>, text: &str) -> Bound<'py, PyString> {
         if let Some(object) = &self.object
             && self.text == text
         {
@@ -271,6 +274,57 @@ pub fn send_fields<'py>(
     tail: &str,
 ) -> Option<String> {
     let mut text = String::with_capacity(head.len() + tail.len() + 320);
+    write_fields(&mut text, head, [queue_id, sys_flag, born, flag], properties, retries, tail)?;
+    Some(text)
+}
+
+/// A send as a whole frame: the fields, and behind them the opaque, the rest of the header and the body. `head` and
+/// `tail` begin and end with what the header has around them.
+#[pyfunction]
+#[allow(clippy::too_many_arguments)]
+pub fn send_frame<'py>(
+    py: Python<'py>,
+    head: &str,
+    queue_id: &Bound<'py, PyAny>,
+    sys_flag: &Bound<'py, PyAny>,
+    born: &Bound<'py, PyAny>,
+    flag: &Bound<'py, PyAny>,
+    properties: &Bound<'py, PyAny>,
+    retries: &Bound<'py, PyAny>,
+    tail: &str,
+    opaque: &Bound<'py, PyAny>,
+    end: &str,
+    body: &Bound<'py, PyAny>,
+) -> Option<Bound<'py, PyBytes>> {
+    let body = body.cast_exact::<PyBytes>().ok()?.as_bytes();
+    let mut text = String::with_capacity(8 + head.len() + tail.len() + 400);
+    text.push_str(WORDS);
+    write_fields(&mut text, head, [queue_id, sys_flag, born, flag], properties, retries, tail)?;
+    write!(text, "{}", plain_number(opaque)?).ok()?;
+    text.push_str(end);
+    let header = text.len() - WORDS.len();
+    if header > MAX_HEADER {
+        return None;
+    }
+    let length = u32::try_from(4 + header + body.len()).ok()?;
+    let mut frame = text.into_bytes();
+    frame.reserve_exact(body.len());
+    frame.extend_from_slice(body);
+    frame.get_mut(..4)?.copy_from_slice(&length.to_be_bytes());
+    frame.get_mut(4..8)?.copy_from_slice(&u32::try_from(header).ok()?.to_be_bytes());
+    Some(PyBytes::new(py, &frame))
+}
+
+/// The text of `send_fields` behind what a text has already.
+fn write_fields<'py>(
+    text: &mut String,
+    head: &str,
+    numbers: [&Bound<'py, PyAny>; 4],
+    properties: &Bound<'py, PyAny>,
+    retries: &Bound<'py, PyAny>,
+    tail: &str,
+) -> Option<()> {
+    let [queue_id, sys_flag, born, flag] = numbers;
     text.push_str(head);
     for (name, number) in
         [("\"e\":\"", queue_id), ("\",\"f\":\"", sys_flag), ("\",\"g\":\"", born), ("\",\"h\":\"", flag)]
@@ -279,10 +333,10 @@ pub fn send_fields<'py>(
         write!(text, "{}", plain_number(number)?).ok()?;
     }
     text.push_str("\",\"i\":\"");
-    quote_properties(&mut text, properties.cast_exact::<PyDict>().ok()?)?;
+    quote_properties(text, properties.cast_exact::<PyDict>().ok()?)?;
     write!(text, "\",\"j\":\"{}\",", plain_number(retries)?).ok()?;
     text.push_str(tail);
-    Some(text)
+    Some(())
 }
 
 /// No bool and no subclass, which Python writes in its own way.

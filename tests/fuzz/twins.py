@@ -18,6 +18,7 @@ from pyromq.spark.task.recordlayout import plain_starts
 from pyromq.store.log.encoder import place_batch
 from tests.unit.native.test_batch_twins import hashed
 from tests.unit.native.test_messages_twins import taken
+from tests.unit.native.test_receipts_twins import compared
 from tests.unit.native.twins import agree, as_values
 
 FOLDER = Path(__file__).parents[1] / "unit" / "native"
@@ -45,6 +46,7 @@ def decoders(data: bytes) -> None:
     """The bytes themselves, to the twins that read what comes from strangers; much quicker than the tests."""
     taken(data)
     agree(plain_starts, data, 0)
+    compared(data)
     room = bytearray(4 * len(data) + 4096)
     agree(place_batch, room, 0, len(room), data, b"t", 0, 0, 0, bytes(44), 0, plain=hashed)
     seen = []

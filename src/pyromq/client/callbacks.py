@@ -27,7 +27,7 @@ def deliver(pool: BoundedPool, callback: "Callback[T]", result: T | None, error:
         task.add_done_callback(_running.discard)
         return
     try:
-        pool.submit(lambda: _plain(callback, result, error))
+        pool.post(lambda: _plain(callback, result, error))
     except PoolFull:
         _plain(callback, result, error)
 

@@ -153,14 +153,17 @@ class Message:
         self.topic = topic
         self.body = body
         self.flag = flag
-        self.properties = {}
+        held: dict[str, str] = {}
+        self.properties = held
         self.transaction_id = None
-        for name, value in (properties or {}).items():
-            self.put_property(name, value)
+        if properties:
+            for name, value in properties.items():
+                self.put_property(name, value)
         if keys:
             self.keys = keys
         if tags:
-            self.tags = tags
+            _check_text("tags", tags)
+            held[Property.TAGS] = tags
         if sharding_key:
             self.sharding_key = sharding_key
         if delay_level or delay_seconds or delay_ms or deliver_at_ms:
@@ -168,7 +171,10 @@ class Message:
             self.delay_seconds = delay_seconds
             self.delay_ms = delay_ms
             self.deliver_at_ms = deliver_at_ms
-        self.wait_store_ok = wait_store_ok
+        if wait_store_ok is True:
+            held[Property.WAIT] = "true"
+        else:
+            self.wait_store_ok = wait_store_ok
 
     @property
     def keys(self) -> tuple[str, ...]:

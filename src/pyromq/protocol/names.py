@@ -104,6 +104,7 @@ SYSTEM_GROUPS: Final = frozenset(
 )
 
 _NAME = re.compile(r"[%|a-zA-Z0-9_-]+")
+_BYTES = (bytes, bytearray, memoryview)
 
 
 def retry_topic(group: str) -> str:
@@ -203,7 +204,7 @@ def check_body(body: bytes | bytearray | memoryview | None, *, max_size: int = M
     """Raises ValidationError with MESSAGE_ILLEGAL for a body that is missing, empty or too large."""
     if body is None:
         raise ValidationError("the message has no body")
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if not isinstance(body, _BYTES):
         raise ValidationError(f"the message body must be bytes, not {type(body).__name__}")
     if len(body) == 0:
         raise ValidationError("the message body is empty")

@@ -7,11 +7,14 @@ more than the call.
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import Command
+from pyromq.protocol.frame import decode
+from pyromq.protocol.receipts import Receipt
 from pyromq.remoting.errors import CallTimeout, RemotingError
 from pyromq.remoting.stats import Stats
 
@@ -30,23 +33,59 @@ class Owner(Protocol):
     def peer(self) -> object: ...
 
 
-class Call:
-    """One request that waits for its answer."""
+class Pending(ABC):
+    """One request that waits for its answer. What becomes of it is told once, by one of the last three methods."""
 
-    __slots__ = ("arrivals", "code", "future", "opaque", "owner", "timeout")
+    __slots__ = ("arrivals", "code", "opaque", "owner", "timeout")
 
-    def __init__(self, opaque: int, code: int, owner: Owner, timeout: float, future: asyncio.Future[Command]) -> None:
+    def __init__(self, opaque: int, code: int, owner: Owner, timeout: float) -> None:
         self.opaque = opaque
         self.code = code
         self.owner = owner
         self.timeout = timeout
-        self.future = future
         self.arrivals = owner.arrivals
 
     @property
     def peer_was_silent(self) -> bool:
         """Whether nothing at all has arrived from the peer since the request was sent."""
         return self.owner.arrivals == self.arrivals
+
+    @property
+    @abstractmethod
+    def abandoned(self) -> bool:
+        """Whether nobody waits any more."""
+
+    @abstractmethod
+    def answer(self, response: Command) -> None: ...
+
+    @abstractmethod
+    def fail(self, error: RemotingError) -> None:
+        """There is no answer, and will be none."""
+
+    def receipt(self, receipt: Receipt, stream: bytes) -> None:
+        """The answer was a plain receipt; what began as no send reads it as any other."""
+        start = receipt[-1]
+        self.answer(decode(stream[start + 4 : start + 4 + int.from_bytes(stream[start : start + 4])]))
+
+
+class Call(Pending):
+    """One whose answer is the result of a future."""
+
+    __slots__ = ("future",)
+
+    def __init__(self, opaque: int, code: int, owner: Owner, timeout: float, future: asyncio.Future[Command]) -> None:
+        super().__init__(opaque, code, owner, timeout)
+        self.future = future
+
+    @property
+    def abandoned(self) -> bool:
+        return self.future.done()
+
+    def answer(self, response: Command) -> None:
+        self.future.set_result(response)
+
+    def fail(self, error: RemotingError) -> None:
+        self.future.set_exception(error)
 
 
 class Calls:
@@ -55,7 +94,7 @@ class Calls:
     __slots__ = ("_buckets", "_clock", "_due", "_opaque", "_stats", "_table", "_timer")
 
     def __init__(self, stats: Stats, clock: Callable[[], float]) -> None:
-        self._table: dict[int, Call] = {}
+        self._table: dict[int, Pending] = {}
         self._buckets: dict[int, list[int]] = {}
         self._due: list[int] = []
         self._opaque = 0
@@ -76,14 +115,19 @@ class Calls:
     def open(self, owner: Owner, code: int, timeout: float) -> Call:
         """Enter a call that fails with CallTimeout after `timeout` seconds."""
         loop = asyncio.get_running_loop()
-        opaque = self.next_opaque()
-        call = Call(opaque, code, owner, timeout, loop.create_future())
+        call = Call(self.next_opaque(), code, owner, timeout, loop.create_future())
+        self.enter(call, loop)
+        return call
+
+    def enter(self, call: Pending, loop: asyncio.AbstractEventLoop) -> None:
+        """Enter what waits under an opaque that is free; the rest is as for `open`."""
+        opaque, owner = call.opaque, call.owner
         self._table[opaque] = call
         owner.calls_in_flight += 1
         stats = self._stats
         stats.calls += 1
         stats.calls_in_flight += 1
-        key = int((self._clock() + timeout) / TICK) + 1
+        key = int((self._clock() + call.timeout) / TICK) + 1
         bucket = self._buckets.get(key)
         if bucket is not None:
             bucket.append(opaque)
@@ -92,9 +136,8 @@ class Calls:
             heapq.heappush(self._due, key)
             if self._due[0] == key:
                 self._arm(loop)
-        return call
 
-    def close(self, call: Call) -> None:
+    def close(self, call: Pending) -> None:
         """Forget a call, answered or not."""
         if self._table.get(call.opaque) is call:
             self._remove(call)
@@ -105,28 +148,46 @@ class Calls:
         if call is None or call.owner is not owner:
             return False
         self._remove(call)
-        if call.future.done():
+        if call.abandoned:
             return False
-        call.future.set_result(response)
+        call.answer(response)
         return True
 
-    def fail(self, owner: Owner, error: Callable[[Call], RemotingError]) -> None:
+    def receive(self, owner: Owner, receipts: Iterable[Receipt], stream: bytes) -> int:
+        """Hand receipts of one read to their calls; how many of them nobody waits for."""
+        table, stats, unmatched = self._table, self._stats, 0
+        for receipt in receipts:
+            opaque = receipt[0]
+            call = table.get(opaque)
+            if call is None or call.owner is not owner:
+                unmatched += 1
+                continue
+            del table[opaque]
+            owner.calls_in_flight -= 1
+            stats.calls_in_flight -= 1
+            if call.abandoned:
+                unmatched += 1
+            else:
+                call.receipt(receipt, stream)
+        return unmatched
+
+    def fail(self, owner: Owner, error: Callable[[Pending], RemotingError]) -> None:
         """Fail every call of a connection that died."""
         if owner.calls_in_flight:
             for call in [call for call in self._table.values() if call.owner is owner]:
                 self._remove(call)
-                if not call.future.done():
-                    call.future.set_exception(error(call))
+                if not call.abandoned:
+                    call.fail(error(call))
 
     def expire(self, now: float) -> None:
         """Fail every call whose time is over."""
         while self._due and self._due[0] * TICK <= now:
             for opaque in self._buckets.pop(heapq.heappop(self._due)):
                 call = self._table.get(opaque)
-                if call is not None and not call.future.done():
+                if call is not None and not call.abandoned:
                     self._remove(call)
                     self._stats.calls_timed_out += 1
-                    call.future.set_exception(
+                    call.fail(
                         CallTimeout(
                             f"{request_name(call.code)} to {call.owner.peer} got no answer within {call.timeout:.3g} s"
                         )
@@ -138,7 +199,7 @@ class Calls:
             self._timer.cancel()
             self._timer = None
 
-    def _remove(self, call: Call) -> None:
+    def _remove(self, call: Pending) -> None:
         del self._table[call.opaque]
         call.owner.calls_in_flight -= 1
         self._stats.calls_in_flight -= 1

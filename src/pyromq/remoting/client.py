@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.remoting.address import Address
-from pyromq.remoting.calls import Call
+from pyromq.remoting.calls import Pending
 from pyromq.remoting.connect.connector import Connector
 from pyromq.remoting.connect.socks import SocksProxies
 from pyromq.remoting.connection import Connection
@@ -55,6 +55,8 @@ class Client:
         self._connector = Connector(self._endpoint, handlers or {}, tls, proxies)
         self._call_permits = Permits(self.limits.calls)
         self._oneway_permits = Permits(self.limits.oneways)
+        self._held_up = 0
+        """Requests that wait for a permit, a connection, or a peer that does not read: later ones let them pass."""
 
     @property
     def stats(self) -> Stats:
@@ -92,6 +94,30 @@ class Client:
         finally:
             self._call_permits.give()
         return response
+
+    def ready(self, address: str) -> Connection | None:
+        """The connection on which a request would leave at once and pass no other; None if it has to wait, or if hooks
+        have to see it.
+
+        For requests that are written as frames: they need a permit (`take_permit`, `give_permit`) as others do.
+        """
+        if self._held_up or self.hooks:
+            return None
+        connection = self._connector.connections.get(address)
+        if connection is None or not connection.is_open or connection.writing_paused:
+            return None
+        return connection
+
+    def take_permit(self) -> bool:
+        """For one request, if one is free."""
+        return self._call_permits.take_free()
+
+    def give_permit(self) -> None:
+        self._call_permits.give()
+
+    def retire(self, address: str, connection: Connection) -> None:
+        """The peer is going away: further requests need a new connection."""
+        self._connector.retire(address, connection)
 
     async def oneway(self, address: str | Address, command: Command, timeout: float = 3.0) -> None:  # noqa: ASYNC109 - as `call`
         """Send a request that has no answer; waits while the peer does not take what was written before.
@@ -134,7 +160,11 @@ class Client:
     async def _exchange(self, address: str, command: Command, deadline: float) -> tuple[Connection, Command]:
         connection = self._connector.connections.get(address)
         if connection is None or not connection.is_open:
-            connection = await self._connector.connect(address, deadline)
+            self._held_up += 1
+            try:
+                connection = await self._connector.connect(address, deadline)
+            finally:
+                self._held_up -= 1
         if connection.writing_paused:
             await self._drained(connection, command, deadline)
         for hook in self.hooks:
@@ -143,7 +173,7 @@ class Client:
         try:
             response = await call.future
         except CallTimeout:
-            self._judge_silence(connection, call)
+            self.judge_silence(connection, call)
             raise
         finally:
             connection.close_call(call)
@@ -151,12 +181,14 @@ class Client:
             hook.after(command, response, address)
         return connection, response
 
-    def _judge_silence(self, connection: Connection, call: Call) -> None:
+    def judge_silence(self, connection: Connection, call: Pending) -> None:
+        """After a time-out: end a connection on which nothing has arrived since the request."""
         # Somebody may hold the peer's address without answering; a new connection finds out.
         if call.timeout >= self.limits.silence and call.peer_was_silent:
             connection.abort(f"nothing arrived for {call.timeout:.3g} s while a request waited")
 
     async def _drained(self, connection: Connection, command: Command, deadline: float) -> None:
+        self._held_up += 1
         try:
             async with asyncio.timeout(max(deadline - self._clock(), 0.0)):
                 await connection.drained()
@@ -164,9 +196,11 @@ class Client:
             raise SendError(f"{request_name(command.code)} not sent: {connection.peer} does not read") from None
         except ConnectionLost as error:
             raise SendError(f"{request_name(command.code)} not sent: {error}") from None
+        finally:
+            self._held_up -= 1
 
-    @staticmethod
-    async def _take(permits: Permits, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
+    async def _take(self, permits: Permits, command: Command, timeout: float) -> None:  # noqa: ASYNC109 - as `call`
+        self._held_up += 1
         try:
             await permits.take(timeout)
         except TimeoutError:
@@ -174,3 +208,5 @@ class Client:
                 f"{request_name(command.code)} not sent: too many requests in flight for {timeout:g} s,"
                 " limits calls and oneways"
             ) from None
+        finally:
+            self._held_up -= 1

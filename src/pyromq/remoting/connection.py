@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, cast
 
+from pyromq.native import NativeCoreError
 from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader, Run
+from pyromq.protocol.receipts import cut_receipts
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
-from pyromq.remoting.calls import Call
+from pyromq.remoting.calls import Call, Pending
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
 from pyromq.remoting.errors import ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.handler import MAX_GROUP
@@ -179,13 +181,35 @@ class Connection(asyncio.Protocol):
         call = endpoint.calls.open(self, command.code, timeout)
         command.opaque = call.opaque
         try:
-            self.send(command)
+            self._outbox.put(command)
         except BaseException:
             endpoint.calls.close(call)
             raise
+        self._depart()
         return call
 
-    def close_call(self, call: Call) -> None:
+    def next_opaque(self) -> int:
+        """For a request that is written ahead of `enter`."""
+        return self._endpoint.calls.next_opaque()
+
+    def enter(self, pending: Pending, frame: bytes, loop: asyncio.AbstractEventLoop) -> bool:
+        """Send a request that is a frame already; False, and nothing was done, if as many wait as may."""
+        endpoint = self._endpoint
+        if self.calls_in_flight >= endpoint.max_calls:
+            return False
+        endpoint.calls.enter(pending, loop)
+        self._outbox.put(frame)
+        self._depart()
+        return True
+
+    def _depart(self) -> None:
+        """Write a request that was queued: with those that follow in this turn, or at once where none is under way."""
+        if self.calls_in_flight == 1 and not self._batching:
+            self._outbox.flush()
+        elif not self._batching:
+            self._outbox.flush_soon()
+
+    def close_call(self, call: Pending) -> None:
         """Forget a call, answered or not."""
         self._endpoint.calls.close(call)
         if self._retired and not self.calls_in_flight:
@@ -283,6 +307,10 @@ class Connection(asyncio.Protocol):
         self.arrivals += 1
         self._endpoint.stats.bytes_received += len(data)
         frames = self._frames
+        if not (self._endpoint.is_server or frames.buffered or self._backlog):
+            data = self._take_receipts(data)
+            if not data:
+                return
         items: Sequence[Command | Run]
         try:
             items = frames.receive(data)
@@ -366,6 +394,25 @@ class Connection(asyncio.Protocol):
                 self._work_soon()
             self._adjust_reading()
 
+    def _take_receipts(self, data: bytes) -> bytes:
+        """Hand out the receipts that a read begins with, and return the rest of it."""
+        endpoint = self._endpoint
+        try:
+            end, receipts = cut_receipts(data, 0, endpoint.limits.max_frame)
+        except NativeCoreError:
+            return data
+        if not receipts:
+            return data
+        self._batching = True
+        try:
+            endpoint.stats.replies_unmatched += endpoint.calls.receive(self, receipts, data)
+        finally:
+            self._batching = False
+        self._outbox.flush()
+        if self._retired and not self.calls_in_flight:
+            self.close("replaced")
+        return data[end:]
+
     def _alike(self, command: Command) -> list[Command]:
         """The command with the requests behind it that have the same code, taken off the backlog."""
         backlog, code, alike = self._backlog, command.code, [command]
@@ -447,7 +494,7 @@ class Connection(asyncio.Protocol):
         self._endpoint.complain(logging.WARNING, "Closing the connection with %s: %s", self.peer, reason)
         self.abort(reason)
 
-    def _lost(self, call: Call) -> ConnectionLost:
+    def _lost(self, call: Pending) -> ConnectionLost:
         return ConnectionLost(
             f"{request_name(call.code)} to {self.peer} got no answer: the connection ended ({self.close_reason})"
         )

@@ -483,6 +483,45 @@ async def test_pool_refuses_beyond_its_bound() -> None:
 
 
 @asyncio_test
+async def test_posts_start_in_order_and_do_not_wait_for_each_other() -> None:
+    pool = BoundedPool("test-pool", 4, 1000)
+    seen: list[int] = []
+    done = threading.Event()
+    for number in range(500):
+        pool.post(lambda number=number: seen.append(number))  # type: ignore[misc]
+    pool.post(done.set)
+    assert await asyncio.to_thread(done.wait, 30)
+    # Each of these ends only when the others run beside it.
+    together = threading.Barrier(4)
+    met: list[int] = []
+    for _ in range(4):
+        pool.post(lambda: met.append(together.wait(30)))
+    await pool.close(ManualClock(), 5)
+    assert sorted(seen) == list(range(500))
+    assert sorted(met) == [0, 1, 2, 3]
+    with pytest.raises(PoolFull):
+        pool.post(done.set)
+
+
+@asyncio_test
+async def test_posts_are_bounded() -> None:
+    pool = BoundedPool("test-pool", 1, 3)
+    go = threading.Event()
+    pool.post(lambda: go.wait(30))
+    accepted = 0
+    while accepted < 10:
+        try:
+            pool.post(lambda: None)
+        except PoolFull:
+            break
+        accepted += 1
+    assert accepted <= 2, "one runs already"
+    go.set()
+    await pool.close(ManualClock(), 5)
+    assert len(pool) == 0
+
+
+@asyncio_test
 async def test_pool_of_the_user_is_left_alone() -> None:
     with ThreadPoolExecutor(1) as executor:
         pool = BoundedPool("test", 1, 2, executor)

@@ -7,7 +7,16 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command, encode
-from pyromq.protocol.headers.send import SendMessageV2Header, send_fields, send_head, send_tail
+from pyromq.protocol.headers.send import (
+    FRAME_END,
+    SendMessageV2Header,
+    frame_head,
+    frame_tail,
+    send_fields,
+    send_frame,
+    send_head,
+    send_tail,
+)
 from pyromq.protocol.message import Host, ReceivedMessage
 from pyromq.protocol.properties import Property, encode_properties
 from pyromq.protocol.records import salvage
@@ -102,6 +111,15 @@ def test_what_a_producer_sends_is_left_to_the_core() -> None:
     assert twins(send_fields).native(*arguments) == twins(send_fields).python(*arguments)
 
 
+@needs_core
+@given(NUMBERS, NUMBERS, ANY_PROPERTIES, NUMBERS, st.sampled_from([b"", b"body", bytearray(b"x"), b"x" * 70_000]))
+def test_a_send_is_the_same_frame(
+    queue_id: int, flag: int, properties: dict[str, str], opaque: int, body: bytes
+) -> None:
+    head, tail = frame_head(310, "g", "t", "TBW102", 4), frame_tail(False, False, "a")
+    agree(send_frame, head, queue_id, 0, 1, flag, properties, 0, tail, opaque, FRAME_END, body, partial=True)
+
+
 @given(samples.GROUPS, samples.TOPICS, samples.INTS, samples.PROPERTIES, st.booleans(), st.booleans())
 def test_text_of_a_send_is_that_of_its_header(
     group: str, topic: str, number: int, properties: dict[str, str], unit: bool, batch: bool
@@ -126,5 +144,10 @@ def test_text_of_a_send_is_that_of_its_header(
     assert text == header.to_json()
     written, plain = (Command(RequestCode.SEND_MESSAGE_V2, fields=fields, body=b"x") for fields in (text, header))
     assert encode(written) == encode(plain)
+    frame = send_frame(
+        frame_head(RequestCode.SEND_MESSAGE_V2, group, topic, "TBW102", 4),
+        *(number, 0, number, number, properties, 0, frame_tail(unit, batch, "broker-a"), 0, FRAME_END, b"x"),
+    )
+    assert frame == encode(plain)
     assert written.ext == plain.ext
     assert written.header(SendMessageV2Header) == header

@@ -5,6 +5,8 @@ import asyncio
 import pytest
 
 from pyromq.protocol.command import Command
+from pyromq.protocol.headers.sendreply import SendReplies
+from pyromq.protocol.receipts import cut_receipts
 from pyromq.remoting.calls import TICK, Calls
 from pyromq.remoting.errors import CallTimeout
 from pyromq.remoting.stats import Stats
@@ -52,6 +54,27 @@ def test_calls_expire_in_order_and_never_early() -> None:
             assert isinstance(call.future.exception(), CallTimeout)
         assert opened[2].future.result().code == 0
         assert (len(calls), peer.calls_in_flight, stats.calls_in_flight, stats.calls_timed_out) == (0, 0, 0, 3)
+        calls.stop()
+
+    run(main())
+
+
+def test_receipts_reach_their_calls_and_no_others() -> None:
+    async def main() -> None:
+        stats = Stats()
+        calls = Calls(stats, Clock())
+        peer, other = Peer(), Peer()
+        first, second, foreign = calls.open(peer, 10, 1.0), calls.open(peer, 10, 1.0), calls.open(other, 10, 1.0)
+        second.future.cancel()
+        replies = SendReplies("r", trace_on=True)
+        opaques = [foreign.opaque, first.opaque, 99, second.opaque, first.opaque]
+        stream = b"".join(replies.frame(opaque, "0A" * 16, 3, 8, "key") for opaque in opaques)
+        _, receipts = cut_receipts(stream, 0, 4096)
+        assert calls.receive(peer, receipts, stream) == 4
+        answer = first.future.result()
+        assert (answer.code, answer.opaque, answer.ext["queueOffset"]) == (0, first.opaque, "8")
+        assert (len(calls), peer.calls_in_flight, other.calls_in_flight, stats.calls_in_flight) == (1, 0, 1, 1)
+        assert not foreign.future.done()
         calls.stop()
 
     run(main())

@@ -72,7 +72,6 @@ class BlockingClient(Generic[C_co]):
         loop = self._loop
         if loop is None:
             raise ServiceStateError(f"{self._title} is {self.state}: start() it, or use it in a with block")
-        loop.check_process()
         return loop
 
     def _run(self, make: Callable[[], Coroutine[Any, Any, T]]) -> T:

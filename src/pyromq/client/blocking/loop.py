@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pyromq.client.errors import ClientError, ForkedError, ServiceStateError
 
@@ -29,16 +29,22 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._serve, name="pyromq-loop", daemon=True)
         self._thread.start()
 
-    def call(self, make: Callable[[], Coroutine[Any, Any, T]], context: contextvars.Context | None = None) -> T:
+    def call(
+        self,
+        make: Callable[[], Coroutine[Any, Any, T]],
+        context: contextvars.Context | None = None,
+        first: "Callable[[_Visit[T]], Cancellable | None] | None" = None,
+    ) -> T:
         """Run a coroutine on the loop, if wanted in a context of the caller's, and wait for its result.
 
-        Interrupting the wait cancels the coroutine.
+        Interrupting the wait cancels the coroutine. `first` is asked whether it can do the same without one: what it
+        gives back is under way, and tells its outcome to the visit; None means that it cannot.
         """
         if threading.current_thread() is self._thread:
             raise ClientError(
                 "a blocking call on PyroMQ's own event loop would wait for itself; use pyromq.aio in coroutines"
             )
-        visit = _Visit(self._loop, make, context)
+        visit = _Visit(self._loop, make, context, first)
         self.submit(visit.start)
         try:
             return visit.result()
@@ -95,19 +101,38 @@ class BackgroundLoop:
             self._loop.close()
 
 
+class Cancellable(Protocol):
+    """Work under way that is no task."""
+
+    def call_off(self) -> None: ...
+
+
 class _Visit(Generic[T]):
     """One call from another thread: a coroutine's way on the loop, and the thread that waits for it.
 
     A `Future` does the same for more, with a condition variable that costs as much as the call itself.
     """
 
-    __slots__ = ("_arrival", "_context", "_error", "_loop", "_make", "_result", "_task", "abandoned", "ended")
+    __slots__ = (
+        "_arrival",
+        "_context",
+        "_error",
+        "_first",
+        "_loop",
+        "_make",
+        "_result",
+        "_task",
+        "_work",
+        "abandoned",
+        "ended",
+    )
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         make: Callable[[], Coroutine[Any, Any, T]],
         context: contextvars.Context | None,
+        first: "Callable[[_Visit[T]], Cancellable | None] | None",
     ) -> None:
         self.ended = False
         self.abandoned = False
@@ -115,6 +140,8 @@ class _Visit(Generic[T]):
         self._loop = loop
         self._make = make
         self._context = context
+        self._first = first
+        self._work: Cancellable | None = None
         self._task: asyncio.Task[T] | None = None
         self._error: BaseException | None = None
         self._result: T
@@ -126,6 +153,11 @@ class _Visit(Generic[T]):
         if self.abandoned:
             return
         try:
+            if self._first is not None:
+                context = self._context
+                self._work = self._first(self) if context is None else context.run(self._first, self)
+                if self._work is not None:
+                    return
             self._task = self._loop.create_task(self._make(), context=self._context)
         except Exception as error:  # noqa: BLE001 - it belongs to the thread that waits
             self._end(error)
@@ -136,6 +168,21 @@ class _Visit(Generic[T]):
         """On the loop."""
         if self._task is not None:
             self._task.cancel()
+        elif self._work is not None:
+            self._work.call_off()
+
+    def done(self) -> bool:
+        """On the loop: whether there is an outcome, or nobody waits for one."""
+        return self.ended or self.abandoned
+
+    def set_result(self, result: T) -> None:
+        """On the loop."""
+        self._result = result
+        self._end(None)
+
+    def set_exception(self, error: BaseException) -> None:
+        """On the loop."""
+        self._end(error)
 
     def result(self) -> T:
         """On the thread."""
@@ -153,8 +200,7 @@ class _Visit(Generic[T]):
         elif (error := task.exception()) is not None:
             self._end(error)
         else:
-            self._result = task.result()
-            self._end(None)
+            self.set_result(task.result())
 
     def _end(self, error: BaseException | None) -> None:
         self._error = error
@@ -171,6 +217,12 @@ def chain(start: "Callable[[], asyncio.Future[T]]", outcome: "Future[T]") -> Non
     except Exception as error:  # noqa: BLE001 - it belongs to the thread that waits
         outcome.set_exception(error)
         return
+
+    copy_to(work, outcome)
+
+
+def copy_to(work: "asyncio.Future[T]", outcome: "Future[T]") -> None:
+    """On the loop: copy what becomes of something to another thread."""
 
     def copy(done: "asyncio.Future[T]") -> None:
         if done.cancelled():

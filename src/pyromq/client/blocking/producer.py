@@ -16,8 +16,9 @@ from pyromq.client.errors import ClientError, TooManyRequestsError
 from pyromq.client.hooks import EndTransactionHook, ForbiddenHook, SendHook
 from pyromq.client.options import ProducerOptions
 from pyromq.client.producer.producer import Producer as AsyncProducer
+from pyromq.client.producer.promise import Taker
+from pyromq.client.producer.publish_table import Choice, Payload, choice_of
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-from pyromq.client.producer.sends import Choice, Payload
 from pyromq.client.producer.transaction import Outcome, TransactionListener, judge
 from pyromq.client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from pyromq.client.queries import QueryMethods
@@ -96,7 +97,33 @@ class Producer(GroupClient[AsyncProducer]):
         """Append hooks before `start`."""
         return self._client.end_transaction_hooks
 
-    send = _in_context(AsyncProducer.send)
+    def send(
+        self,
+        payload: Payload,
+        *,
+        timeout: float | None = None,
+        queue: MessageQueue | None = None,
+        selector: Selector | None = None,
+        arg: Any = None,
+    ) -> SendResult:
+        """Send a message, or several of one topic as a batch, and wait for the broker's receipt.
+
+        Without `queue` and `selector` the next queue is taken and failures are retried on other brokers; `timeout`
+        (default `send_timeout`) covers all attempts. With them there is one attempt.
+        """
+        client, choice = self._client, choice_of(queue, selector, arg)
+        return self._running().call(
+            lambda: client.send(payload, timeout=timeout, queue=queue, selector=selector, arg=arg),
+            contextvars.copy_context(),
+            lambda visit: self._first_round(payload, timeout, choice, visit),
+        )
+
+    def _first_round(
+        self, payload: Payload, seconds: float | None, choice: Choice, taker: Taker
+    ) -> background.Cancellable | None:
+        """On the loop."""
+        self._client.check_running()
+        return self._client.first_round(payload, seconds, choice, taker)
 
     def send_async(
         self,
@@ -129,11 +156,31 @@ class Producer(GroupClient[AsyncProducer]):
                 refusal, told = error, callback
                 loop.submit(lambda: self._client.report(told, refusal))
             return outcome
-        choice = Choice(queue, selector, arg)
-        loop.submit(
-            lambda: background.chain(lambda: self._client.begin_send(payload, callback, timeout, choice, held), outcome)
-        )
+        choice = choice_of(queue, selector, arg)
+        loop.submit(lambda: self._begin(payload, callback, timeout, choice, held, outcome))
         return outcome
+
+    def _begin(
+        self,
+        payload: Payload,
+        callback: "Callback[SendResult] | None",
+        seconds: float | None,
+        choice: Choice,
+        held: int | None,
+        outcome: "Future[SendResult]",
+    ) -> None:
+        """On the loop."""
+        if not outcome.set_running_or_notify_cancel():
+            return
+        client = self._client
+        try:
+            if held is None:
+                client.check_running()
+                if client.promise(payload, seconds, choice, outcome, callback):
+                    return
+            background.copy_to(client.begin_send(payload, callback, seconds, choice, held), outcome)
+        except Exception as error:  # noqa: BLE001 - it belongs to the thread that waits
+            outcome.set_exception(error)
 
     def _ended(self, _: "Future[SendResult]") -> None:
         with self._counting:

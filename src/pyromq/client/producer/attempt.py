@@ -3,13 +3,12 @@
 Whether there is another attempt is decided elsewhere (`sends.py`).
 """
 
+import asyncio
 import logging
-
-from msgspec import field
+from typing import TypeVar
 
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import (
-    BrokerError,
     ClientError,
     ErrorCode,
     SendForbiddenError,
@@ -26,25 +25,32 @@ from pyromq.client.hooks import (
     run_hooks,
 )
 from pyromq.client.instance.instance import ClientInstance
+from pyromq.client.producer.departure import AwaitedDeparture, Departure, GoingAwayError, read_receipt
 from pyromq.client.producer.envelope import Envelope
-from pyromq.client.producer.results import SendResult, SendStatus
+from pyromq.client.producer.results import SendResult
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
-from pyromq.protocol.headers.base import Header, Int, Long
-from pyromq.protocol.headers.send import SendMessageHeader, SendMessageV2Header, send_fields, send_head, send_tail
+from pyromq.protocol.headers.send import (
+    FRAME_END,
+    SendMessageHeader,
+    SendMessageV2Header,
+    frame_head,
+    frame_tail,
+    send_fields,
+    send_frame,
+    send_head,
+    send_tail,
+)
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import encode_properties
+from pyromq.remoting.client import Client
 from pyromq.remoting.errors import ConnectError, ConnectionLost, RemotingError, SendError
+from pyromq.remoting.outbox import JOIN_MAX
 
 log = logging.getLogger(__name__)
 
-STATUSES = {
-    int(ResponseCode.SUCCESS): SendStatus.SEND_OK,
-    int(ResponseCode.FLUSH_DISK_TIMEOUT): SendStatus.FLUSH_DISK_TIMEOUT,
-    int(ResponseCode.FLUSH_SLAVE_TIMEOUT): SendStatus.FLUSH_SLAVE_TIMEOUT,
-    int(ResponseCode.SLAVE_NOT_AVAILABLE): SendStatus.SLAVE_NOT_AVAILABLE,
-}
+D = TypeVar("D", bound=Departure)
 
 
 class Attempts:
@@ -57,6 +63,11 @@ class Attempts:
         self.send_hooks: list[SendHook] = []
         self.forbidden_hooks: list[ForbiddenHook] = []
         self._clock = instance.clock
+        transport = instance.transport
+        self._client = transport if isinstance(transport, Client) else None
+        self._loop = asyncio.get_running_loop()
+        self._asking = 0
+        """Attempts that wait for the address of their broker: what comes later lets them pass."""
 
     async def make(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, seconds: float) -> SendResult | None:
         """The receipt, None for one-way. `queue` has the topic's name on the wire.
@@ -73,14 +84,12 @@ class Attempts:
         context = self._before(envelope, queue, mode, address) if self.send_hooks else None
         result: SendResult | None = None
         try:
-            command = self._command(envelope, queue, broker)
             left = self._left(seconds, began, queue)
             instance.check_usable()
             if mode is SendMode.ONEWAY:
-                await self._oneway(address, command, left)
+                await self._oneway(address, self._command(envelope, queue, broker), left)
             else:
-                response = await instance.transport.call(address, command, left)
-                result = _receipt(envelope, queue, response, self.config.retryable_codes)
+                result = await self._exchange(envelope, queue, address, left)
         except BaseException as error:
             if mode is not SendMode.ONEWAY and isinstance(error, RemotingError):
                 instance.routes.doubt(queue.topic)
@@ -92,6 +101,65 @@ class Attempts:
                 context.result = result
                 run_hooks(self.send_hooks, lambda hook: hook.after(context), "send")
         return result
+
+    def depart(self, kind: type[D], envelope: Envelope, queue: MessageQueue, seconds: float) -> D | None:
+        """Let it leave at once, past all that hooks are for; None, and nothing was done, when something has to wait.
+
+        Raises UnsendableError.
+        """
+        instance = self.instance
+        broker = instance.topology.broker_of(queue)
+        address = instance.topology.publish_address(broker)
+        if address is None:
+            return None
+        return self._depart(kind, envelope, queue, broker, instance.vip(address), seconds)
+
+    def _depart(
+        self, kind: type[D], envelope: Envelope, queue: MessageQueue, broker: str, address: str, seconds: float
+    ) -> D | None:
+        client, config = self._client, self.config
+        if client is None or self._asking or not config.smart_send:
+            return None
+        if envelope.is_reply or len(envelope.body) > JOIN_MAX:
+            return None
+        connection = client.ready(address)
+        if connection is None or envelope.max_reconsume_times is not None:
+            return None
+        batch = envelope.is_batch
+        code = RequestCode.SEND_BATCH_MESSAGE if batch else RequestCode.SEND_MESSAGE_V2
+        departure = kind(client, connection, address, code, seconds, envelope, queue, config.retryable_codes)
+        try:
+            frame = send_frame(
+                frame_head(code, self.group, envelope.topic, config.create_topic_key, config.default_topic_queues),
+                queue.queue_id,
+                envelope.sys_flag,
+                self._clock.millis(),
+                envelope.flag,
+                envelope.properties,
+                envelope.reconsume_times,
+                frame_tail(config.unit_mode, batch, broker),
+                departure.opaque,
+                FRAME_END,
+                envelope.body,
+            )
+        except MessageError as error:
+            raise UnsendableError(f"this message cannot be sent: {error}", code=ResponseCode.MESSAGE_ILLEGAL) from error
+        return departure if frame is not None and departure.leave(frame, self._loop) else None
+
+    async def _exchange(self, envelope: Envelope, queue: MessageQueue, address: str, seconds: float) -> SendResult:
+        broker, began = self.instance.topology.broker_of(queue), self._clock.monotonic()
+        departure = self._depart(AwaitedDeparture, envelope, queue, broker, address, seconds)
+        if departure is not None:
+            departure.future = self._loop.create_future()
+            try:
+                return await departure.future
+            except GoingAwayError:
+                pass
+            finally:
+                departure.call_off()
+            seconds = max(0.0, seconds - (self._clock.monotonic() - began))
+        response = await self.instance.transport.call(address, self._command(envelope, queue, broker), seconds)
+        return read_receipt(envelope, queue, response, self.config.retryable_codes)
 
     def _left(self, seconds: float, began: float, queue: MessageQueue) -> float:
         left = seconds - (self._clock.monotonic() - began)
@@ -110,7 +178,11 @@ class Attempts:
 
     async def _find_address(self, broker: str, topic: str) -> str:
         """The master of a broker that no route seen so far has one for."""
-        await self.instance.routes.refresh(topic)
+        self._asking += 1
+        try:
+            await self.instance.routes.refresh(topic)
+        finally:
+            self._asking -= 1
         address = self.instance.topology.publish_address(broker)
         if address is None:
             raise ClientError(
@@ -199,44 +271,3 @@ class Attempts:
                 hook.check(context)
             except Exception as error:
                 raise SendForbiddenError(f"hook {hook.name!r} forbids this send: {error}") from error
-
-
-class _ReceiptHeader(Header, kw_only=True):
-    """`SendMessageResponseHeader` with the trace switch as text, which every answer carries: quicker to read."""
-
-    msg_id: str
-    queue_id: Int
-    queue_offset: Long
-    transaction_id: str | None = None
-    batch_uniq_id: str | None = None
-    recall_handle: str | None = None
-    region: str | None = field(default=None, name="MSG_REGION")
-    trace_on: str | None = field(default=None, name="TRACE_ON")
-
-
-def _receipt(envelope: Envelope, queue: MessageQueue, response: Command, retryable: frozenset[int]) -> SendResult:
-    """The receipt. `queue` is what was sent to; the broker says which of its queues it took.
-
-    Raises BrokerError when the answer is no status, HeaderError when it cannot be read.
-    """
-    status = STATUSES.get(response.code)
-    if status is None:
-        raise BrokerError(
-            response.code,
-            response.remark,
-            broker=queue.broker_name,
-            request="a send",
-            retryable=response.code in retryable,
-        )
-    header = response.header(_ReceiptHeader)
-    return SendResult(
-        status=status,
-        message_id=header.batch_uniq_id or envelope.message_id,
-        offset_message_id=header.msg_id,
-        queue=MessageQueue(envelope.first.topic, queue.broker_name, header.queue_id),
-        queue_offset=header.queue_offset,
-        transaction_id=header.transaction_id,
-        recall_handle=header.recall_handle,
-        region_id=header.region or "DefaultRegion",
-        trace_on=header.trace_on != "false",
-    )

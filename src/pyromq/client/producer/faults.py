@@ -4,11 +4,15 @@ Pure bookkeeping over an injected clock; probing unreachable brokers is `detecto
 and simply expire; a record is only removed when its broker has vanished from all routes.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pyromq.client.clock import Clock
+from pyromq.client.errors import BrokerError, ClientError
 from pyromq.client.instance.routes import PublishInfo
 from pyromq.protocol.message import MessageQueue
+from pyromq.remoting.errors import RemotingError
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,3 +127,34 @@ def _probe(info: PublishInfo, last_broker: str | None, accept: Callable[[str], b
         if queue.broker_name != last_broker and (accept is None or accept(queue.broker_name)):
             return queue
     return None
+
+
+class Books:
+    """What the attempts of one producer say about their brokers, entered into its table where one is kept.
+
+    `began` is when the attempt did.
+    """
+
+    def __init__(self, faults: FaultTable | None, clock: Clock, *, detector: bool) -> None:
+        self._faults = faults
+        self._clock = clock
+        self._detector = detector
+
+    def success(self, queue: MessageQueue, began: float) -> None:
+        """The broker answered as it should."""
+        if self._faults is not None:
+            self.enter(queue, began, isolate=False, reachable=True)
+
+    def failure(self, queue: MessageQueue, began: float, error: BaseException) -> None:
+        """A transport fault or an answer isolates the broker; what this client found out itself does not."""
+        if isinstance(error, RemotingError):
+            self.enter(queue, began, isolate=True, reachable=not self._detector)
+        elif isinstance(error, BrokerError):
+            self.enter(queue, began, isolate=True, reachable=False)
+        elif isinstance(error, (ClientError, asyncio.CancelledError)):
+            self.enter(queue, began, isolate=False, reachable=True)
+
+    def enter(self, queue: MessageQueue, began: float, *, isolate: bool, reachable: bool) -> None:
+        if self._faults is not None:
+            latency_ms = (self._clock.monotonic() - began) * 1000
+            self._faults.update(queue.broker_name, latency_ms, isolate=isolate, reachable=reachable)

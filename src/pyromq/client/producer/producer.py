@@ -4,6 +4,7 @@ Here are its life and its calls; how a message gets to a broker is `sends.py`.
 """
 
 import asyncio
+import functools
 import logging
 from collections.abc import Collection
 from typing import Any, Unpack
@@ -21,9 +22,11 @@ from pyromq.client.instance.schedule import Schedule
 from pyromq.client.instance.transport import Transport
 from pyromq.client.options import ProducerOptions
 from pyromq.client.producer.detector import DETECTOR_PERIOD, Detector
+from pyromq.client.producer.promise import FirstRound, Promise, Promises, Taker, Told
+from pyromq.client.producer.publish_table import Choice, Payload, choice_of
 from pyromq.client.producer.recall import recall
 from pyromq.client.producer.results import SendResult, TransactionSendResult
-from pyromq.client.producer.sends import Choice, Payload, Sends
+from pyromq.client.producer.sends import Sends
 from pyromq.client.queries import Queries, QueryMethods
 from pyromq.client.request.reply import Requests
 from pyromq.client.state import ServiceState, require
@@ -36,6 +39,9 @@ from pyromq.protocol.names import check_producer_group
 from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
+
+# Asked for each message, and a look-up in an enum's class is a call into Python.
+_RUNNING = ServiceState.RUNNING
 
 
 class Producer(QueryMethods):
@@ -70,6 +76,7 @@ class Producer(QueryMethods):
         self._clock = clock
         self._transport = transport
         self._async_sends: set[asyncio.Task[SendResult]] = set()
+        self._promises = Promises()
         self._dispatcher: TraceDispatcher | None = None
         self._tracer: SendTracer | None = None
 
@@ -96,7 +103,8 @@ class Producer(QueryMethods):
         try:
             await within(self._instance.clock, self.config.close_timeout, self._drain())
         except TimeoutError:
-            log.warning("producer %s closed with %d sends under way", self.group, len(self._async_sends))
+            log.warning("producer %s closed with %d sends under way", self.group, self._under_way)
+            self._promises.break_all()
             for task in self._async_sends:
                 task.cancel()
             await asyncio.gather(*self._async_sends, return_exceptions=True)
@@ -126,8 +134,25 @@ class Producer(QueryMethods):
         Without `queue` and `selector` the next queue is taken and failures are retried on other brokers; `timeout`
         (default `send_timeout`) covers all attempts. With them there is one attempt.
         """
-        self._check_running()
-        return await self._sends.sync(payload, timeout, Choice(queue, selector, arg))
+        self.check_running()
+        choice = choice_of(queue, selector, arg)
+        future: asyncio.Future[SendResult] = self._loop.create_future()
+        first = self.first_round(payload, timeout, choice, future)
+        if first is None:
+            return await self._sends.sync(payload, timeout, choice)
+        try:
+            return await future
+        finally:
+            first.call_off()
+
+    def first_round(self, payload: Payload, seconds: float | None, choice: Choice, taker: Taker) -> FirstRound | None:
+        """Begin to send if that can be done at once; the receipt goes to the taker. None when it cannot."""
+        if self.config.max_timeout_per_request is not None:
+            return None
+        first = self._sends.depart(FirstRound, payload, seconds, choice)
+        if first is not None:
+            first.keep(None, taker, None)
+        return first
 
     def send_async(
         self,
@@ -144,7 +169,7 @@ class Producer(QueryMethods):
         Transport faults are retried, on another broker unless `queue` or `selector` is given; a broker's refusal is
         not. A plain callback runs on the callback pool, a coroutine function on the event loop.
         """
-        return self.begin_send(payload, callback, timeout, Choice(queue, selector, arg), None)
+        return self.begin_send(payload, callback, timeout, choice_of(queue, selector, arg), None)
 
     def begin_send(
         self,
@@ -155,15 +180,56 @@ class Producer(QueryMethods):
         held: int | None,
     ) -> "asyncio.Future[SendResult]":
         """`send_async` with its arguments put together; `held` is what `reserve` returned, if that was called."""
-        self._check_running()
-        full = len(self._async_sends) >= self.config.async_queue
-        work = self._refuse() if full else self._sends.begin(payload, seconds, choice, held)
-        task = asyncio.get_running_loop().create_task(work)
-        self._async_sends.add(task)
-        task.add_done_callback(self._async_sends.discard)
+        self.check_running()
+        future: asyncio.Future[SendResult] | None = None
+        if held is None:
+            future = self._loop.create_future()
+            if not self.promise(payload, seconds, choice, future, None):
+                future = None
+        if future is None:
+            if self._under_way >= self.config.async_queue:
+                task = self._loop.create_task(self._refuse())
+            else:
+                task = self._sends.begin(payload, seconds, choice, held)
+            future = task
+            self._async_sends.add(task)
+            task.add_done_callback(self._async_sends.discard)
         if callback is not None:
-            task.add_done_callback(lambda done: deliver_outcome(self._instance.callbacks, callback, done))
-        return task
+            future.add_done_callback(lambda done: deliver_outcome(self._instance.callbacks, callback, done))
+        return future
+
+    def promise(
+        self,
+        payload: Payload,
+        seconds: float | None,
+        choice: Choice,
+        taker: Taker,
+        callback: "Callback[SendResult] | None",
+    ) -> bool:
+        """Begin to send if it can leave at once; its outcome goes to the taker, and to a callback.
+
+        False when it cannot, and nothing was done: `begin_send` waits for what it must.
+        """
+        if self.config.backpressure or self._under_way >= self.config.async_queue:
+            return False
+        told: Told | None = None
+        if callback is not None:
+            told = functools.partial(deliver, self._instance.callbacks, callback)
+        try:
+            promise = self._sends.depart(Promise, payload, seconds, choice)
+        except ClientError as error:
+            taker.set_exception(error)
+            if told is not None:
+                told(None, error)
+            return True
+        if promise is None:
+            return False
+        promise.keep(self._promises, taker, told)
+        return True
+
+    @property
+    def _under_way(self) -> int:
+        return len(self._async_sends) + len(self._promises)
 
     def report(self, callback: "Callback[SendResult]", error: Exception) -> None:
         """Tell a callback of a send that did not begin."""
@@ -171,7 +237,7 @@ class Producer(QueryMethods):
 
     async def reserve(self, payload: Payload, seconds: float | None) -> int:
         """Wait for back-pressure permits ahead of `begin_send`. Raises TooManyRequestsError."""
-        self._check_running()
+        self.check_running()
         return await self._sends.acquire(payload, seconds)
 
     async def send_oneway(
@@ -183,8 +249,8 @@ class Producer(QueryMethods):
         arg: Any = None,
     ) -> None:
         """Hand a message to the network and do not ask what became of it."""
-        self._check_running()
-        await self._sends.oneway(message, Choice(queue, selector, arg))
+        self.check_running()
+        await self._sends.oneway(message, choice_of(queue, selector, arg))
 
     async def send_in_transaction(self, message: Message, arg: Any = None) -> TransactionSendResult:
         """Only a `TransactionProducer` can do this."""
@@ -192,14 +258,14 @@ class Producer(QueryMethods):
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
         """The queues that messages of a topic can go to. Raises NoRouteError."""
-        self._check_running()
+        self.check_running()
         topics = self._sends.topics
         info = await topics.find(self._wire(topic))
         return [topics.to_user(queue) for queue in info.queues]
 
     def resize_backpressure(self, *, count: int | None = None, size: int | None = None) -> None:
         """Change the bounds on asynchronous sends while the producer runs."""
-        self._check_running()
+        self.check_running()
         self._sends.backpressure.resize(count=count, size=size)
 
     async def request(
@@ -215,8 +281,8 @@ class Producer(QueryMethods):
 
         Raises RequestTimeout when it was sent but not answered in time, ClientError when it could not be sent.
         """
-        self._check_running()
-        return await self._requests.call(message, timeout, Choice(queue, selector, arg))
+        self.check_running()
+        return await self._requests.call(message, timeout, choice_of(queue, selector, arg))
 
     def request_async(
         self,
@@ -229,20 +295,20 @@ class Producer(QueryMethods):
         arg: Any = None,
     ) -> "asyncio.Future[ReceivedMessage]":
         """`request` that returns at once; the reply is the future's, and goes to `callback(reply, error)`."""
-        self._check_running()
-        return self._requests.begin(message, timeout, callback, Choice(queue, selector, arg))
+        self.check_running()
+        return self._requests.begin(message, timeout, callback, choice_of(queue, selector, arg))
 
     async def recall(self, topic: str, handle: str) -> str:
         """Take back a delayed message by the handle of its send result; returns its message id.
 
         Raises BrokerError when the broker refuses, for example because it was delivered.
         """
-        self._check_running()
+        self.check_running()
         tracer = self._tracer if self.config.recall_trace else None
         return await recall(self._instance, self._wire_group, topic, handle, self.config.send_timeout, tracer)
 
     def _query(self) -> Queries:
-        self._check_running()
+        self.check_running()
         return self._queries
 
     def published_topics(self) -> Collection[str]:
@@ -263,6 +329,7 @@ class Producer(QueryMethods):
         self.state = ServiceState.START_FAILED
         running = instance or registry.obtain(self.config, self.group, clock=self._clock, transport=self._transport)
         self._instance = running
+        self._loop = asyncio.get_running_loop()
         self._sends = Sends(running, self.config, self._wire_group)
         self._sends.attempts.send_hooks = self.send_hooks
         self._sends.attempts.forbidden_hooks = self.forbidden_hooks
@@ -314,7 +381,8 @@ class Producer(QueryMethods):
 
     async def _drain(self) -> None:
         await self._sends.close()
-        while self._async_sends:
+        while self._under_way:
+            await self._promises.quiet()
             await asyncio.gather(*self._async_sends, return_exceptions=True)
 
     async def _refuse(self) -> SendResult:
@@ -328,8 +396,10 @@ class Producer(QueryMethods):
         except ValidationError as error:
             raise ClientError(str(error)) from error
 
-    def _check_running(self) -> None:
-        require(self.state, ServiceState.RUNNING, f"producer {self.group!r}")
+    def check_running(self) -> None:
+        """Raises ServiceStateError or ForkedError."""
+        if self.state is not _RUNNING:
+            require(self.state, ServiceState.RUNNING, f"producer {self.group!r}")
         self._instance.check_process()
 
     def _wire(self, topic: str) -> str:

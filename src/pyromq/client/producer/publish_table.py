@@ -1,7 +1,8 @@
-"""Which queues a producer can send to: its cache of publish infos and the way it is filled."""
+"""Which queues a producer can send to: its cache of publish infos, the way it is filled, and how callers choose."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import ClientError, NoRouteError
@@ -10,6 +11,29 @@ from pyromq.client.instance.routes import PublishInfo
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import Message, MessageQueue
 from pyromq.selectors import Selector
+
+Payload = Message | Sequence[Message]
+
+
+class Choice(NamedTuple):
+    """How the caller chose the queue: not at all, by naming it, or through a selector and its argument."""
+
+    queue: MessageQueue | None = None
+    selector: Selector | None = None
+    arg: Any = None
+
+    @property
+    def is_default(self) -> bool:
+        return self.queue is None and self.selector is None
+
+
+DEFAULT_CHOICE = Choice()
+
+
+def choice_of(queue: MessageQueue | None, selector: Selector | None, arg: Any) -> Choice:
+    """Most callers do not choose."""
+    return DEFAULT_CHOICE if queue is None and selector is None else Choice(queue, selector, arg)
+
 
 MAX_TOPICS = 10_000
 """Topics that one producer keeps routes for; beyond it the one it has known longest is asked for again."""
@@ -22,6 +46,8 @@ class PublishTable:
         self._instance = instance
         self._config = config
         self._infos: dict[str, PublishInfo] = {}
+        self.asking = 0
+        """Sends that wait for a route."""
 
     def topics(self) -> Collection[str]:
         return list(self._infos)
@@ -50,6 +76,13 @@ class PublishTable:
         info = self.known(topic)
         if info is not None:
             return info
+        self.asking += 1
+        try:
+            return await self._ask(topic)
+        finally:
+            self.asking -= 1
+
+    async def _ask(self, topic: str) -> PublishInfo:
         self._infos.setdefault(topic, PublishInfo())
         if len(self._infos) > MAX_TOPICS:
             del self._infos[next(iter(self._infos))]
@@ -82,9 +115,8 @@ class PublishTable:
             raise ClientError(f"the message is for topic {message.topic!r}, but the queue is one of {queue.topic!r}")
         return queue if queue.topic == topic else MessageQueue(topic, queue.broker_name, queue.queue_id)
 
-    async def select(self, topic: str, message: Message, selector: Selector, arg: object) -> MessageQueue:
+    def select(self, info: PublishInfo, topic: str, message: Message, selector: Selector, arg: object) -> MessageQueue:
         """Let a selector choose among a copy of the queues, without namespaces. Raises ClientError."""
-        info = await self.find(topic)
         shown = [self.to_user(queue) for queue in info.queues]
         try:
             chosen = selector(shown, message, arg)

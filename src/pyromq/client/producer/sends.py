@@ -7,8 +7,8 @@ broker). The whole call shares one time budget. A single attempt is `attempt.py`
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 from pyromq.client.config import ProducerConfig
 from pyromq.client.errors import BrokerError, ClientError, TooManyRequestsError, transport_error
@@ -19,32 +19,23 @@ from pyromq.client.instance.unique_ids import unique_ids
 from pyromq.client.producer.accumulator import Accumulator
 from pyromq.client.producer.attempt import Attempts
 from pyromq.client.producer.backpressure import BackPressure
+from pyromq.client.producer.departure import GoingAwayError
 from pyromq.client.producer.envelope import Envelope, prepare, prepare_batch
-from pyromq.client.producer.faults import FaultTable, choose_queue
-from pyromq.client.producer.publish_table import PublishTable
+from pyromq.client.producer.faults import Books, FaultTable, choose_queue
+from pyromq.client.producer.promise import Fault, Line, Promise, Turn, returned
+from pyromq.client.producer.publish_table import Choice, Payload, PublishTable
 from pyromq.client.producer.results import SendResult, SendStatus
 from pyromq.client.producer.rounds import Rounds
 from pyromq.client.trace import context as tracecontext
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.message import Message, MessageQueue
+from pyromq.protocol.names import is_retry_topic
 from pyromq.remoting.errors import ConnectError, InFlightLimitReached, RemotingError
-from pyromq.selectors import Selector
 
 log = logging.getLogger(__name__)
 
-Payload = Message | Sequence[Message]
-
-
-class Choice(NamedTuple):
-    """How the caller chose the queue: not at all, by naming it, or through a selector and its argument."""
-
-    queue: MessageQueue | None = None
-    selector: Selector | None = None
-    arg: Any = None
-
-    @property
-    def is_default(self) -> bool:
-        return self.queue is None and self.selector is None
+P = TypeVar("P", bound=Promise)
+First = tuple[MessageQueue, SendResult | Fault]
 
 
 class Sends:
@@ -53,6 +44,7 @@ class Sends:
     def __init__(self, instance: ClientInstance, config: ProducerConfig, group: str) -> None:
         clock = instance.clock
         self.faults = FaultTable(config.avoidance, lambda: clock.monotonic() * 1000) if config.latency_faults else None
+        self._books = Books(self.faults, clock, detector=config.detector)
         self.topics = PublishTable(instance, config)
         self.attempts = Attempts(instance, config, group)
         self.backpressure = BackPressure(clock, config.backpressure_count, config.backpressure_bytes)
@@ -60,6 +52,7 @@ class Sends:
         self._config = config
         self._clock = clock
         self._next_id = unique_ids(instance)
+        self._line = Line()
 
     async def sync(self, payload: Payload, seconds: float | None, choice: Choice) -> SendResult:
         """Wait for the receipt: rounds over the queues of a topic until one broker stored the message.
@@ -80,50 +73,100 @@ class Sends:
                 if not choice.is_default:
                     return await self._to_chosen(envelope, choice, seconds, started)
                 info = self.topics.known(envelope.topic) or await self.topics.find(envelope.topic)
-                rounds = Rounds(envelope.topic, self._config)
-                for _ in range(rounds.total):
-                    queue = choose_queue(info, rounds.last_broker, self.faults)
-                    began = self._clock.monotonic()
-                    left = seconds - (began - started)
-                    if left < 0:
-                        rounds.out_of_time = True
-                        break
-                    rounds.brokers.append(queue.broker_name)
-                    try:
-                        result = await self.attempts.make(envelope, queue, SendMode.SYNC, rounds.share(left))
-                    except BaseException as error:
-                        self._book_failure(queue, began, error)
-                        if rounds.may_retry(error):
-                            continue
-                        if rounds.earlier is not None and isinstance(error, BrokerError):
-                            break
-                        raise
-                    self._book(queue, began, isolate=False, reachable=True)
-                    assert result is not None  # noqa: S101 - only one-way attempts have no receipt
-                    if result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored:
-                        return result
-                    rounds.earlier = result
-                if rounds.earlier is not None:
-                    return rounds.earlier
-                elapsed_ms = round((self._clock.monotonic() - started) * 1000)
-                raise rounds.final_error(seconds, elapsed_ms) from rounds.error
+                return await self._rounds(envelope, info, seconds, started)
             finally:
                 envelope.finish()
         except (RemotingError, ProtocolError) as error:
             raise _as_client_error(error) from error
 
+    async def _rounds(
+        self, envelope: Envelope, info: PublishInfo, seconds: float, started: float, first: "First | None" = None
+    ) -> SendResult:
+        """One round after the other. `first` is the queue of the first one and how it ended, if it was made."""
+        rounds = Rounds(envelope.topic, self._config)
+        for _ in range(rounds.total):
+            began = self._clock.monotonic() if first is None else started
+            left = seconds - (began - started)
+            if left < 0:
+                rounds.out_of_time = True
+                break
+            queue = choose_queue(info, rounds.last_broker, self.faults) if first is None else first[0]
+            rounds.brokers.append(queue.broker_name)
+            try:
+                if first is None:
+                    result = await self.attempts.make(envelope, queue, SendMode.SYNC, rounds.share(left))
+                else:
+                    outcome, first = first[1], None
+                    result = returned(outcome)
+            except BaseException as error:
+                self._books.failure(queue, began, error)
+                if rounds.may_retry(error):
+                    continue
+                if rounds.earlier is not None and isinstance(error, BrokerError):
+                    break
+                raise
+            self._books.success(queue, began)
+            assert result is not None  # noqa: S101 - only one-way attempts have no receipt
+            if result.status is SendStatus.SEND_OK or not self._config.retry_when_not_stored:
+                return result
+            rounds.earlier = result
+        if rounds.earlier is not None:
+            return rounds.earlier
+        elapsed_ms = round((self._clock.monotonic() - started) * 1000)
+        raise rounds.final_error(seconds, elapsed_ms) from rounds.error
+
+    def depart(self, kind: type[P], payload: Payload, seconds: float | None, choice: Choice) -> P | None:
+        """A send whose first attempt leaves at once. None when it has to wait, or there is more to do around it.
+
+        Raises ClientError.
+        """
+        attempts, config = self.attempts, self._config
+        if self._line.behind or self.topics.asking or not isinstance(payload, Message):
+            return None
+        if attempts.send_hooks or attempts.forbidden_hooks or (seconds is None and self.accumulator is not None):
+            return None
+        seconds = config.send_timeout if seconds is None else seconds
+        tracecontext.carry(payload)
+        began = self._clock.monotonic()
+        try:
+            envelope = self._prepare(payload, choice)
+            topic = envelope.topic
+            info = self.topics.known(topic) if choice.queue is None else None
+            if seconds <= 0 or is_retry_topic(topic) or (info is None and choice.queue is None):
+                return None
+            if info is not None and choice.selector is None:
+                queue = choose_queue(info, None, self.faults)
+            else:
+                queue = self._chosen(envelope, choice, info)
+                info = None
+            promise = attempts.depart(kind, envelope, queue, seconds)
+        except ProtocolError as error:
+            raise _as_client_error(error) from error
+        if promise is not None:
+            promise.origin = self
+            promise.info = info
+            promise.began = began
+        return promise
+
     def begin(
         self, payload: Payload, seconds: float | None, choice: Choice, held: int | None = None
-    ) -> Coroutine[Any, Any, SendResult]:
+    ) -> "asyncio.Task[SendResult]":
         """An asynchronous send, under back-pressure where that is switched on.
 
         `held` is what `acquire` returned, if the caller did that.
         """
+        turn = Turn(self._line)
         if self._config.backpressure:
-            return self._with_permits(payload, seconds, choice, held)
-        return self.asynchronous(payload, seconds, choice)
+            work = self._with_permits(payload, seconds, choice, held, turn)
+        else:
+            work = self.asynchronous(payload, seconds, choice, turn)
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(turn.over)
+        return task
 
-    async def asynchronous(self, payload: Payload, seconds: float | None, choice: Choice) -> SendResult:
+    async def asynchronous(
+        self, payload: Payload, seconds: float | None, choice: Choice, turn: "Turn | None" = None
+    ) -> SendResult:
         """Wait for the receipt by the rules of asynchronous sends.
 
         With a chosen queue all attempts are made on its broker. A retry on another broker goes to a queue which that
@@ -139,29 +182,77 @@ class Sends:
             envelope = self._prepare(payload, choice)
             try:
                 queue, info = await self._target(envelope, choice)
-                failures = 0
-                while True:
-                    began = self._clock.monotonic()
-                    left = seconds - (began - started)
-                    if left <= 0:
-                        raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
-                    try:
-                        result = await self.attempts.make(envelope, queue, SendMode.ASYNC, left)
-                    except (RemotingError, BrokerError, ProtocolError) as error:
-                        # A connection that could not be made says more about the broker than an answer that is missing.
-                        self._book(queue, began, isolate=True, reachable=not isinstance(error, ConnectError))
-                        failures += 1
-                        self._check_retry(error, failures, queue, over=self._clock.monotonic() - started >= seconds)
-                        if info is not None and info.usable:
-                            queue = choose_queue(info, queue.broker_name, self.faults)
-                        continue
-                    self._book(queue, began, isolate=False, reachable=True)
-                    assert result is not None  # noqa: S101 - only one-way attempts have no receipt
-                    return result
+                if turn is not None:
+                    turn.over()
+                return await self._attempts(envelope, queue, info, seconds, started)
             finally:
                 envelope.finish()
         except (RemotingError, ProtocolError) as error:
             raise _as_client_error(error) from error
+
+    def book(self, promise: Promise) -> None:
+        """Its receipt is there."""
+        self._books.success(promise.queue, promise.began)
+
+    async def resume(self, promise: Promise, error: Fault) -> SendResult:
+        """What follows the first attempt of an asynchronous send, which failed."""
+        queue = promise.queue
+        failed = None if isinstance(error, GoingAwayError) else error
+        self._doubt(queue, failed)
+        try:
+            return await self._attempts(promise.envelope, queue, promise.info, promise.timeout, promise.began, failed)
+        except (RemotingError, ProtocolError) as raised:
+            raise _as_client_error(raised) from raised
+
+    async def next_rounds(self, promise: Promise, outcome: SendResult | Fault) -> SendResult:
+        """What follows the first round of a synchronous send, which failed or did not store the message safely."""
+        envelope, queue, seconds, began = promise.envelope, promise.queue, promise.timeout, promise.began
+        try:
+            made = None if isinstance(outcome, GoingAwayError) else outcome
+            self._doubt(queue, made)
+            if promise.info is None:
+                return await self._to_queue(envelope, queue, seconds, began, made)
+            first = None if made is None else (queue, made)
+            return await self._rounds(envelope, promise.info, seconds, began, first)
+        except (RemotingError, ProtocolError) as raised:
+            raise _as_client_error(raised) from raised
+
+    def _doubt(self, queue: MessageQueue, outcome: object) -> None:
+        if isinstance(outcome, RemotingError):
+            self.attempts.instance.routes.doubt(queue.topic)
+
+    async def _attempts(
+        self,
+        envelope: Envelope,
+        queue: MessageQueue,
+        info: PublishInfo | None,
+        seconds: float,
+        started: float,
+        failed: Fault | None = None,
+    ) -> SendResult:
+        """One attempt after the other. `failed` is how the first one ended, if it was made."""
+        failures, began = 0, started
+        while True:
+            if failed is None:
+                began = self._clock.monotonic()
+                left = seconds - (began - started)
+                if left <= 0:
+                    raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
+                try:
+                    result = await self.attempts.make(envelope, queue, SendMode.ASYNC, left)
+                except (RemotingError, BrokerError, ProtocolError) as error:
+                    failed = error
+                else:
+                    self._books.success(queue, began)
+                    assert result is not None  # noqa: S101 - only one-way attempts have no receipt
+                    return result
+            # A connection that could not be made says more about the broker than an answer that is missing.
+            self._books.enter(queue, began, isolate=True, reachable=not isinstance(failed, ConnectError))
+            failures += 1
+            self._check_retry(failed, failures, queue, over=self._clock.monotonic() - started >= seconds)
+            failed = None
+            if info is not None and info.usable:
+                queue = choose_queue(info, queue.broker_name, self.faults)
 
     async def oneway(self, message: Message, choice: Choice) -> None:
         """One attempt without a receipt."""
@@ -188,36 +279,57 @@ class Sends:
 
     async def _to_chosen(self, envelope: Envelope, choice: Choice, seconds: float, started: float) -> SendResult:
         queue, _ = await self._target(envelope, choice)
+        return await self._to_queue(envelope, queue, seconds, started)
+
+    async def _to_queue(
+        self,
+        envelope: Envelope,
+        queue: MessageQueue,
+        seconds: float,
+        started: float,
+        made: SendResult | Fault | None = None,
+    ) -> SendResult:
+        """The only attempt. `made` is how it ended, if it was made."""
         left = seconds - (self._clock.monotonic() - started)
-        if left < 0:
+        if left < 0 and made is None:
             raise TooManyRequestsError(f"the {seconds:g} s for this send were over before it was tried")
-        result = await self._once(envelope, queue, SendMode.SYNC, left)
+        result = await self._once(envelope, queue, SendMode.SYNC, left, made)
         assert result is not None  # noqa: S101 - only one-way attempts have no receipt
         return result
 
-    async def _once(self, envelope: Envelope, queue: MessageQueue, mode: SendMode, seconds: float) -> SendResult | None:
+    async def _once(
+        self,
+        envelope: Envelope,
+        queue: MessageQueue,
+        mode: SendMode,
+        seconds: float,
+        made: SendResult | Fault | None = None,
+    ) -> SendResult | None:
         began = self._clock.monotonic()
         try:
-            result = await self.attempts.make(envelope, queue, mode, seconds)
+            if made is None:
+                result = await self.attempts.make(envelope, queue, mode, seconds)
+            else:
+                result = returned(made)
         except (RemotingError, BrokerError) as error:
-            self._book_failure(queue, began, error)
+            self._books.failure(queue, began, error)
             if isinstance(error, RemotingError):
                 raise transport_error(error, queue.broker_name) from error
             raise
-        self._book(queue, began, isolate=False, reachable=True)
+        self._books.success(queue, began)
         return result
 
     async def _with_permits(
-        self, payload: Payload, seconds: float | None, choice: Choice, held: int | None
+        self, payload: Payload, seconds: float | None, choice: Choice, held: int | None, turn: "Turn"
     ) -> SendResult:
         if held is None:
             held = await self.acquire(payload, seconds)
         try:
-            return await self.asynchronous(payload, seconds, choice)
+            return await self.asynchronous(payload, seconds, choice, turn)
         finally:
             self.backpressure.release(held)
 
-    def _check_retry(self, error: Exception, failures: int, queue: MessageQueue, *, over: bool) -> None:
+    def _check_retry(self, error: Fault, failures: int, queue: MessageQueue, *, over: bool) -> None:
         """Raise unless another attempt may help: after a broker's answer, a bound of this client, the last fault."""
         if not isinstance(error, RemotingError):
             raise error
@@ -256,26 +368,21 @@ class Sends:
         if choice.is_default:
             info = self.topics.known(envelope.topic) or await self.topics.find(envelope.topic)
             return choose_queue(info, None, self.faults), info
+        among = None
+        if choice.queue is None:
+            among = self.topics.known(envelope.topic) or await self.topics.find(envelope.topic)
+        return self._chosen(envelope, choice, among, check=check), None
+
+    def _chosen(
+        self, envelope: Envelope, choice: Choice, info: PublishInfo | None, *, check: bool = True
+    ) -> MessageQueue:
+        """The queue that the caller named, or among those of `info` the one that his selector takes."""
         if choice.selector is None:
             assert choice.queue is not None  # noqa: S101 - not a default choice
-            return self.topics.to_wire(choice.queue, envelope.first, envelope.topic, check=check), None
-        if choice.queue is not None:
+            return self.topics.to_wire(choice.queue, envelope.first, envelope.topic, check=check)
+        if choice.queue is not None or info is None:
             raise ClientError("give a queue or a selector, not both")
-        return await self.topics.select(envelope.topic, envelope.first, choice.selector, choice.arg), None
-
-    def _book_failure(self, queue: MessageQueue, began: float, error: BaseException) -> None:
-        """A transport fault or an answer isolates the broker; what this client found out itself does not."""
-        if isinstance(error, RemotingError):
-            self._book(queue, began, isolate=True, reachable=not self._config.detector)
-        elif isinstance(error, BrokerError):
-            self._book(queue, began, isolate=True, reachable=False)
-        elif isinstance(error, (ClientError, asyncio.CancelledError)):
-            self._book(queue, began, isolate=False, reachable=True)
-
-    def _book(self, queue: MessageQueue, began: float, *, isolate: bool, reachable: bool) -> None:
-        if self.faults is not None:
-            latency_ms = (self._clock.monotonic() - began) * 1000
-            self.faults.update(queue.broker_name, latency_ms, isolate=isolate, reachable=reachable)
+        return self.topics.select(info, envelope.topic, envelope.first, choice.selector, choice.arg)
 
 
 def _as_client_error(error: RemotingError | ProtocolError) -> ClientError:

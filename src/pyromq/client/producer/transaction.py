@@ -19,8 +19,8 @@ from pyromq.client.instance.transport import Transport
 from pyromq.client.options import ProducerOptions
 from pyromq.client.pool import BoundedPool, PoolFull
 from pyromq.client.producer.producer import Producer
+from pyromq.client.producer.publish_table import Choice
 from pyromq.client.producer.results import LocalTransactionState, SendResult, SendStatus, TransactionSendResult
-from pyromq.client.producer.sends import Choice
 from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
@@ -125,7 +125,7 @@ class TransactionProducer(Producer):
 
     async def send_half(self, message: Message) -> SendResult:
         """The first step of `send_in_transaction`: store the message where no consumer sees it."""
-        self._check_running()
+        self.check_running()
         if self.listener is None:
             raise ClientError("a transactional send needs a listener; give one to TransactionProducer")
         message.properties.pop(Property.DELAY, None)

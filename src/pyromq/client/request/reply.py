@@ -16,7 +16,8 @@ from pyromq.client.clock import within
 from pyromq.client.errors import ClientError, ErrorCode
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.client.producer.envelope import REPLY_TYPE
-from pyromq.client.producer.sends import Choice, Sends
+from pyromq.client.producer.publish_table import Choice
+from pyromq.client.producer.sends import Sends
 from pyromq.client.request.table import PendingRequest
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import Message, ReceivedMessage

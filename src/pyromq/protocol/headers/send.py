@@ -2,6 +2,7 @@
 
 from functools import lru_cache
 from json.encoder import encode_basestring_ascii as quote
+from struct import Struct
 from typing import Final
 
 from msgspec import field
@@ -11,6 +12,7 @@ from pyromq.protocol.bounds import Name, PropertyText, Text
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.headers.base import Header, Int, Long, RpcHeader, TopicHeader
 from pyromq.protocol.properties import encode_properties
+from pyromq.protocol.release import CURRENT, Language
 
 STORED: Final = frozenset(
     {
@@ -108,6 +110,51 @@ def send_fields(
         f'{head}"e":"{queue_id}","f":"{sys_flag}","g":"{born_timestamp}","h":"{flag}",'
         f'"i":{quote(encode_properties(properties).decode())},"j":"{reconsume_times}",{tail}'
     )
+
+
+@lru_cache(maxsize=4096)
+def frame_head(code: int, producer_group: str, topic: str, default_topic: str, default_topic_queue_nums: int) -> str:
+    """How the header of a send begins, up to what `send_head` gives."""
+    fields = send_head(producer_group, topic, default_topic, default_topic_queue_nums)
+    return f'{{"code":{int(code)},"extFields":{fields}'
+
+
+@lru_cache(maxsize=4096)
+def frame_tail(unit_mode: bool, batch: bool, broker: str) -> str:
+    """What follows the fields that differ, up to the opaque."""
+    return f'{send_tail(unit_mode, batch, broker)},"flag":0,"language":"{Language.PYTHON.name}","opaque":'
+
+
+FRAME_END: Final = f',"serializeTypeCurrentRPC":"JSON","version":{CURRENT}}}'
+"""How the header of a send ends, behind the opaque."""
+_pack_words = Struct(">II").pack
+
+
+@native.twin
+def send_frame(
+    head: str,
+    queue_id: int,
+    sys_flag: int,
+    born_timestamp: int,
+    flag: int,
+    properties: dict[str, str],
+    reconsume_times: int,
+    tail: str,
+    opaque: int,
+    end: str,
+    body: bytes,
+) -> bytes | None:
+    """A send as one frame, without the objects in between: `frame_head`, `frame_tail` and `FRAME_END` are around the
+    rest. Byte for byte what encoding a `SendMessageV2Header` in a command gives.
+
+    Raises MessageError for properties that have no text form. None when the core leaves it to Python.
+    """
+    text = (
+        f'{head}"e":"{queue_id}","f":"{sys_flag}","g":"{born_timestamp}","h":"{flag}",'
+        f'"i":{quote(encode_properties(properties).decode())},"j":"{reconsume_times}",{tail}{opaque}{end}'
+    )
+    length = len(text)  # pure ASCII
+    return _pack_words(4 + length + len(body), length) + text.encode() + body
 
 
 class SendMessageResponseHeader(Header, kw_only=True):

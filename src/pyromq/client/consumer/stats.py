@@ -1,5 +1,6 @@
 """Rates of consumption by topic over the last minute, for tools that ask a consumer how it is doing."""
 
+import math
 from collections import deque
 from dataclasses import dataclass
 
@@ -25,13 +26,14 @@ class _Sum:
         self._clock = clock
         self._span = span
         self._slices: deque[_Slice] = deque()
+        self._current = _Slice(-math.inf)
 
     def add(self, now: float, count: int, value: float = 0.0) -> None:
-        start = now // SLICE * SLICE
-        if not self._slices or self._slices[-1].start != start:
+        current = self._current
+        if not 0.0 <= now - current.start < SLICE:
             self._forget()
-            self._slices.append(_Slice(start))
-        current = self._slices[-1]
+            current = self._current = _Slice(now // SLICE * SLICE)
+            self._slices.append(current)
         current.count += count
         current.value += value
 

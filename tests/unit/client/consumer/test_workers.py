@@ -1,13 +1,17 @@
 """Calling listeners: limits, threads, tasks, closing; and the rates that tools ask for."""
 
 import asyncio
+import contextvars
+import functools
+import itertools
 import threading
 from typing import Any
 
 from pyromq.client.clock import SystemClock
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict
-from pyromq.client.consumer.push.workers import Job, Workers
+from pyromq.client.consumer.push.workers import MOST_AT_ONCE, Job, Workers
 from pyromq.client.consumer.stats import ConsumerStats
+from pyromq.protocol.message import ReceivedMessage
 from tests.unit.client.consumer.fakes import queue
 from tests.unit.client.consumer.messages import received
 from tests.unit.client.fakes import ManualClock, asyncio_test
@@ -59,6 +63,85 @@ async def test_the_limit_can_change_while_they_run() -> None:
     await asyncio.gather(*calls)
     assert most == 3
     assert await pool.close(30.0)
+
+
+@asyncio_test
+async def test_quick_calls_are_in_order_and_apart_from_each_other() -> None:
+    """Also where some of them wait, and one cancels itself; each is called once."""
+    mark: contextvars.ContextVar[int] = contextvars.ContextVar("mark", default=-1)
+    seen: list[int] = []
+    tasks: set[asyncio.Task[Any] | None] = set()
+
+    async def listener(message: ReceivedMessage) -> None:
+        assert mark.get() == -1, "set by another call"
+        mark.set(message.queue_offset)
+        seen.append(message.queue_offset)
+        tasks.add(asyncio.current_task())
+        if message.queue_offset % 10 == 3:
+            async with asyncio.timeout(30):
+                await asyncio.sleep(0)
+            assert mark.get() == message.queue_offset
+        if message.queue_offset == 55:
+            raise asyncio.CancelledError
+        if message.queue_offset == 77:
+            raise ValueError("later")
+
+    pool = workers(listener, 4)
+    outcomes: dict[int, Verdict | None] = {}
+    ended = asyncio.Event()
+
+    def note(number: int, verdict: Verdict | None) -> None:
+        assert number not in outcomes
+        outcomes[number] = verdict
+        if len(outcomes) == 200:
+            ended.set()
+
+    pool.submit([Job([received(n)], CONTEXT, functools.partial(note, n)) for n in range(200)])
+    await asyncio.wait_for(ended.wait(), 30)
+    assert seen == list(range(200))
+    assert len(tasks) < 100, "a task for each call"
+    assert [n for n, verdict in outcomes.items() if verdict is None] == [55]
+    failed = [n for n, verdict in outcomes.items() if verdict is not None and verdict.outcome is ConsumeOutcome.LATER]
+    assert failed == [77]
+    assert (pool.running, pool.waiting) == (0, 0)
+    assert await pool.close(30.0)
+
+
+@asyncio_test
+async def test_quick_calls_leave_room_for_others() -> None:
+    turns: list[int] = []
+    calls = 0
+
+    async def listener(_: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    async def other() -> None:
+        while calls < 500:
+            turns.append(calls)
+            await asyncio.sleep(0)
+
+    pool = workers(listener, 4)
+    beside = asyncio.create_task(other())
+    pool.submit([Job([received(n)], CONTEXT, lambda _: None) for n in range(500)])
+    await beside
+    assert max(after - before for before, after in itertools.pairwise(turns)) <= 4 * MOST_AT_ONCE, "of four tasks"
+    assert await pool.close(30.0)
+
+
+@asyncio_test
+async def test_closing_cancels_coroutines_and_calls_off_the_rest() -> None:
+    async def listener(_: Any) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    pool = workers(listener, 2)
+    outcomes: list[Verdict | None] = []
+    pool.submit([Job([received(n)], CONTEXT, outcomes.append) for n in range(5)])
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not await pool.close(0.01)
+    assert outcomes == [None] * 5
+    assert pool.running == 0
 
 
 @asyncio_test

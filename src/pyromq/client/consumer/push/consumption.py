@@ -21,6 +21,7 @@ from pyromq.client.hooks import run_hooks
 from pyromq.protocol.bodies.clients import ConsumeDirectlyResult
 from pyromq.protocol.bodies.enums import ConsumeResult
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
+from pyromq.protocol.names import RETRY_PREFIX
 from pyromq.protocol.properties import Property
 
 _RESULTS = {
@@ -63,9 +64,11 @@ class Consumption:
     def before(self, batch: Batch) -> None:
         """Just before the listener is called."""
         member = self._member
+        group, namespace = member.group, member.namespace
         now = str(self._clock.millis())
         for message in batch.messages:
-            restore_topic(message, member.group, member.namespace)
+            if namespace or message.topic.startswith(RETRY_PREFIX):
+                restore_topic(message, group, namespace)
             message.properties[Property.CONSUME_START_TIME] = now
         if not self._hooks:
             return
@@ -121,6 +124,8 @@ class Consumption:
     def _split(self, messages: Sequence[ReceivedMessage]) -> list[list[ReceivedMessage]]:
         """As many as one call of the listener gets."""
         size = self._batch_size
+        if size == 1:
+            return [[message] for message in messages]
         return [list(messages[start : start + size]) for start in range(0, len(messages), size)]
 
 

@@ -6,14 +6,16 @@ cannot keep the process alive.
 """
 
 import asyncio
+import contextvars
 import itertools
 import logging
 import queue
 import threading
+import types
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyromq.client.clock import Clock, within
 from pyromq.client.consumer.push.listener import ConsumeContext, ConsumeOutcome, Listener, Verdict, read_outcome
@@ -22,6 +24,25 @@ from pyromq.protocol.message import ReceivedMessage
 log = logging.getLogger(__name__)
 
 _numbers = itertools.count(1)
+MOST_AT_ONCE = 16
+"""Calls that one task makes before others have their turn."""
+
+
+@types.coroutine
+def _apart(work: Coroutine[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Await a coroutine in a context of its own: what one call of a listener sets there, the next does not see."""
+    run = contextvars.copy_context().run
+    try:
+        waits_for = run(work.send, None)
+        while True:
+            try:
+                got = yield waits_for
+            except BaseException as error:  # noqa: BLE001 - it belongs to the coroutine
+                waits_for = run(work.throw, error)
+            else:
+                waits_for = run(work.send, got)
+    except StopIteration as end:
+        return end.value
 
 
 def _at_once() -> bool:
@@ -70,14 +91,16 @@ class Workers:
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ready: deque[Work] = deque()
-        """Begun, and for the next thread that has time."""
+        """Begun, and for the next thread or task that has time."""
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
         """What threads without work wait for: True to look for some, False to end."""
         self._looking = False
-        """Whether a thread was woken that has not looked yet."""
+        """Whether one was woken that has not looked yet."""
         self._finished: deque[tuple[Work, Verdict]] = deque()
         self._signalled = False
         self._threads = 0
+        self._serving = 0
+        """Tasks that make calls."""
 
     @property
     def running(self) -> int:
@@ -140,6 +163,8 @@ class Workers:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        while self.listener.is_async and self._ready:
+            self._end(self._ready.popleft(), None)
         for _ in range(self._threads):
             self._retire_thread()
         return ended
@@ -152,14 +177,9 @@ class Workers:
                 continue
             self._running += 1
             self._idle.clear()
-            if self.listener.is_async:
-                task = self._loop.create_task(self._await(job))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            else:
-                if self._threads < self._running:
-                    self._add_thread()
-                self._ready.append(job)
+            if not self.listener.is_async and self._threads < self._running:
+                self._add_thread()
+            self._ready.append(job)
         if self._ready and not self._looking:
             self._wake()
 
@@ -174,17 +194,36 @@ class Workers:
         except Exception:
             log.exception("%s: a result could not be processed", self._name)
 
+    async def _serve(self) -> None:
+        """The life of a task, which is that of a thread (`_work`): it begins the next one only if there is more to do.
+
+        So calls that never wait are made by one task, and as many as may run are there when they do.
+        """
+        looks, count = True, 0
+        try:
+            while (job := self._next(looks)) is not None:
+                looks = False
+                await self._await(job)
+                self._pump()
+                count += 1
+                if count % MOST_AT_ONCE == 0:
+                    await asyncio.sleep(0)  # for all else that goes on here
+        finally:
+            self._serving -= 1
+            if not self._closing:
+                self._pump()
+
     async def _await(self, job: Work) -> None:
         started = self._clock.monotonic()
         try:
-            outcome, error = read_outcome(await self.listener.call(job.messages, job.context)), None
+            returned = await _apart(self.listener.call(job.messages, job.context))
+            outcome, error = read_outcome(returned), None
         except asyncio.CancelledError:
             self._end(job, None)  # closing interrupted it: neither done nor failed
             raise
         except Exception as raised:  # noqa: BLE001 - whatever a listener raises means "later"
             outcome, error = ConsumeOutcome.LATER, raised
         self._end(job, Verdict(outcome, error, self._clock.monotonic() - started))
-        self._pump()
 
     def _add_thread(self) -> None:
         self._threads += 1
@@ -195,8 +234,17 @@ class Workers:
         self._wakes.put(False)
 
     def _wake(self) -> None:
+        if not self.listener.is_async:
+            self._looking = True
+            self._wakes.put(True)
+            return
+        if self._serving >= self._limit:
+            return  # jobs that are ready run as well, so one of those tasks has no call under way, and will come
         self._looking = True
-        self._wakes.put(True)
+        self._serving += 1
+        task = self._loop.create_task(self._serve())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _work(self) -> None:
         """The life of a thread.
@@ -212,7 +260,7 @@ class Workers:
                     return
 
     def _next(self, looks: bool) -> Work | None:
-        """A job for this thread, which `looks` if it was woken to and not only stays to take what is left."""
+        """A job for a thread or task, which `looks` if it was woken to and not only stays to take what is left."""
         try:
             job = self._ready.popleft()
         except IndexError:

@@ -181,11 +181,10 @@ class Connection(asyncio.Protocol):
         call = endpoint.calls.open(self, command.code, timeout)
         command.opaque = call.opaque
         try:
-            self._outbox.put(command)
+            self.send(command)
         except BaseException:
             endpoint.calls.close(call)
             raise
-        self._depart()
         return call
 
     def next_opaque(self) -> int:
@@ -193,21 +192,20 @@ class Connection(asyncio.Protocol):
         return self._endpoint.calls.next_opaque()
 
     def enter(self, pending: Pending, frame: bytes, loop: asyncio.AbstractEventLoop) -> bool:
-        """Send a request that is a frame already; False, and nothing was done, if as many wait as may."""
+        """Send a request that is a frame already; False, and nothing was done, if as many wait as may.
+
+        It is written with those that follow in this turn of the event loop, or at once where none is under way.
+        """
         endpoint = self._endpoint
         if self.calls_in_flight >= endpoint.max_calls:
             return False
         endpoint.calls.enter(pending, loop)
         self._outbox.put(frame)
-        self._depart()
-        return True
-
-    def _depart(self) -> None:
-        """Write a request that was queued: with those that follow in this turn, or at once where none is under way."""
         if self.calls_in_flight == 1 and not self._batching:
             self._outbox.flush()
         elif not self._batching:
             self._outbox.flush_soon()
+        return True
 
     def close_call(self, call: Pending) -> None:
         """Forget a call, answered or not."""

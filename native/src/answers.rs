@@ -6,11 +6,13 @@ use pyo3::types::PyBytes;
 
 use crate::records::Placed;
 use crate::sends::{SendRun, text};
+use crate::text::Digits;
 
 /// The answers to the sends of a run that want one, as frames: all say SUCCESS.
 ///
-/// `host` is the store host in hexadecimal digits, `ids` stand in for unique keys that are missing. `parts` is what follows the transaction id and the opaque in JSON,
-/// and what comes before the opaque and behind the transaction id in a binary header.
+/// `host` is the store host in hexadecimal digits, `ids` stand in for unique keys that are missing. `parts` is what
+/// follows the transaction id and the opaque in JSON, and what comes before the opaque and behind the transaction id in a
+/// binary header.
 #[pyfunction]
 pub fn answer_sends<'py>(
     py: Python<'py>,
@@ -23,6 +25,7 @@ pub fn answer_sends<'py>(
     let [middle, end, start, tail] = [&parts.0, &parts.1, &parts.2, &parts.3].map(|part| part.as_bytes());
     let (mut offsets, mut numbers) = (placed.offsets.as_slice(), placed.numbers.as_slice());
     let mut ids = ids.iter();
+    let mut digits = Digits::new();
     let mut out = Vec::with_capacity(run.sends.len() * 320 + placed.offsets.len() * (host.len() + 17));
     let misfit = || PyIndexError::new_err("the records are not those of the run");
     for send in &run.sends {
@@ -46,15 +49,11 @@ pub fn answer_sends<'py>(
             out.extend_from_slice(&[0; 4]);
             let fields = out.len();
             out.extend_from_slice(&[0; 4]);
-            let mut digits = Vec::with_capacity(own.len() * (host.len() + 17));
-            message_ids(&mut digits, host, own);
-            field(&mut out, "msgId", &digits);
-            digits.clear();
-            decimal(&mut digits, send.head.queue_id.into());
-            field(&mut out, "queueId", &digits);
-            digits.clear();
-            decimal(&mut digits, number);
-            field(&mut out, "queueOffset", &digits);
+            let mut names = Vec::with_capacity(own.len() * (host.len() + 17));
+            message_ids(&mut names, host, own);
+            field(&mut out, "msgId", &names);
+            field(&mut out, "queueId", digits.of(send.head.queue_id.into()));
+            field(&mut out, "queueOffset", digits.of(number));
             field(&mut out, "transactionId", unique_key.as_bytes());
             out.extend_from_slice(tail);
             let length = (out.len() - fields - 4) as u32;
@@ -63,13 +62,13 @@ pub fn answer_sends<'py>(
             out.extend_from_slice(b"{\"code\":0,\"extFields\":{\"msgId\":\"");
             message_ids(&mut out, host, own);
             out.extend_from_slice(b"\",\"queueId\":\"");
-            decimal(&mut out, send.head.queue_id.into());
+            out.extend_from_slice(digits.of(send.head.queue_id.into()));
             out.extend_from_slice(b"\",\"queueOffset\":\"");
-            decimal(&mut out, number);
+            out.extend_from_slice(digits.of(number));
             out.extend_from_slice(b"\",\"transactionId\":");
             quote(&mut out, unique_key);
             out.extend_from_slice(middle);
-            decimal(&mut out, send.head.opaque.into());
+            out.extend_from_slice(digits.of(send.head.opaque.into()));
             out.extend_from_slice(end);
         }
         let length = (out.len() - begin - 8) as u32;
@@ -104,24 +103,6 @@ fn hexadecimal(out: &mut Vec<u8>, number: u64) {
             b"0123456789ABCDEF"[usize::from(byte & 15)],
         ]);
     }
-}
-
-fn decimal(out: &mut Vec<u8>, number: i64) {
-    let mut digits = [0; 20];
-    let mut at = digits.len();
-    let mut left = number.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (left % 10) as u8;
-        left /= 10;
-        if left == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        out.push(b'-');
-    }
-    out.extend_from_slice(&digits[at..]);
 }
 
 /// As Python's `encode_basestring_ascii` does.

@@ -12,14 +12,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule};
 
 use crate::cdata::{Buffer, Column, array_capsule, schema_capsule};
+use crate::layout::{HOSTS_MASK, MAGIC_V1, MAGIC_V2};
 use crate::memory::Bytes;
 
-const MAGIC_V1: i32 = 0xDAA3_20A7_u32 as i32;
-const MAGIC_V2: i32 = 0xDAA3_20AB_u32 as i32;
 const HEAD: usize = 88;
 const MIN_SIZE: usize = 91;
 const COMPRESSED: i32 = 0x1;
-const HOSTS: i32 = 0x30;
 const WRAPPED: i32 = 0xC0;
 const MIN_TIME: i64 = -62_135_596_800_000;
 const MAX_TIME: i64 = 253_402_300_799_999;
@@ -280,7 +278,7 @@ fn located(data: &[u8], at: usize) -> Option<(&Head, &[u8], &[u8], &[u8])> {
     let rest = data.get(at..)?;
     let head: &Head = rest.first_chunk()?;
     let size = usize::try_from(int(head, SIZE)).ok()?;
-    if size < MIN_SIZE || int(head, SYS_FLAG) & HOSTS != 0 {
+    if size < MIN_SIZE || int(head, SYS_FLAG) & HOSTS_MASK != 0 {
         return None;
     }
     let rest = rest.get(HEAD..size)?;

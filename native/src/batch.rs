@@ -5,11 +5,10 @@ use std::sync::atomic::{Ordering, compiler_fence};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::layout::{ENTRY, MAGIC_V1, MAGIC_V2};
 use crate::memory::Bytes;
 use crate::text::{Marks, key_hash, prefix_hash};
 
-const MAGIC_V1: u32 = 0xDAA3_20A7;
-const MAGIC_V2: u32 = 0xDAA3_20AB;
 /// The longest topic whose length takes one byte.
 const MAX_SHORT: usize = 127;
 /// Of a message in a batch, before its body: size, magic, checksum, flag, body length.
@@ -17,7 +16,6 @@ pub const ITEM_HEAD: usize = 20;
 /// Of a record before what all of a batch share: size, magic, checksum, queue id, flag, queue offset, place.
 const RECORD_HEAD: usize = 36;
 pub const LENGTH: usize = 2;
-const ENTRY: usize = 20;
 
 /// One message of a batch, in the bytes of the batch.
 pub struct Item<'a> {

@@ -12,6 +12,7 @@ mod cdata;
 mod heads;
 mod index;
 mod json;
+mod layout;
 mod memory;
 mod messages;
 mod pull;

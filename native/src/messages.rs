@@ -7,10 +7,9 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyType};
 
+use crate::layout::{BODY, MAGIC_V1, MAGIC_V2};
+
 const MIN_SIZE: usize = 91;
-const BODY_AT: usize = 88;
-const MAGIC_V1: u32 = 0xDAA3_20A7;
-const MAGIC_V2: u32 = 0xDAA3_20AB;
 const MAX_SHORT_TOPIC: usize = 127;
 /// Low bits of the system flag that need a closer look: compressed, IPv6 hosts, batches within.
 const ODD: i32 = 0xF1;
@@ -69,14 +68,14 @@ impl<'a> Record<'a> {
             return None;
         }
         let size = usize::try_from(int(bytes, 0)?).ok()?;
-        let magic = int(bytes, 4)? as u32;
+        let magic = int(bytes, 4)?;
         let sys_flag = int(bytes, 36)?;
         if sys_flag & ODD != 0 || size < MIN_SIZE {
             return None;
         }
         let record = bytes.get(..size)?;
-        let body_end = BODY_AT.checked_add(usize::try_from(int(record, 84)?).ok()?)?;
-        let body = record.get(BODY_AT..body_end)?;
+        let body_end = BODY.checked_add(usize::try_from(int(record, 84)?).ok()?)?;
+        let body = record.get(BODY..body_end)?;
         let (topic_start, topic_length) = match magic {
             MAGIC_V1 => (body_end + 1, usize::from(*record.get(body_end)?)),
             MAGIC_V2 => (body_end + 2, usize::try_from(short(record, body_end)?).ok()?),

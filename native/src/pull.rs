@@ -4,9 +4,10 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
+use crate::layout::{BODY, ENTRY, HOSTS_MASK, MAGIC_V1};
 use crate::memory::Bytes;
+use crate::text::Digits;
 
-const ENTRY: usize = 20;
 const FILLER: i32 = 0x7FFF_FFFF;
 
 /// One entry of a consume queue.
@@ -151,10 +152,6 @@ pub fn scan_entries<'py>(
     let numbers = if numbers.len() == examined { PyList::empty(py) } else { PyList::new(py, numbers)? };
     (examined, ended, removing, count, size, oldest, last, runs, numbers).into_pyobject(py)
 }
-
-const MAGIC_V1: i32 = -626_843_481;
-const HOSTS_MASK: i32 = 0x30;
-const BODY: usize = 88;
 
 /// Whether a sound plain record of this place and number begins at a position; see `plainrecord.is_plain`.
 fn is_plain(log: &[u8], at: usize, size: usize, place: i64, number: i64, verify: bool) -> Option<bool> {
@@ -340,35 +337,4 @@ pub fn write_head(
 
 fn length(number: usize) -> PyResult<[u8; 4]> {
     Ok(u32::try_from(number)?.to_be_bytes())
-}
-
-/// Numbers as text without an allocation.
-struct Digits {
-    text: [u8; 20],
-}
-
-impl Digits {
-    fn new() -> Self {
-        Self { text: [0; 20] }
-    }
-
-    fn of(&mut self, number: i64) -> &[u8] {
-        let mut rest = number.unsigned_abs();
-        let mut at = self.text.len();
-        loop {
-            at -= 1;
-            #[allow(clippy::cast_possible_truncation)] // one digit
-            let digit = (rest % 10) as u8;
-            self.text[at] = b'0' + digit;
-            rest /= 10;
-            if rest == 0 {
-                break;
-            }
-        }
-        if number < 0 {
-            at -= 1;
-            self.text[at] = b'-';
-        }
-        &self.text[at..]
-    }
 }

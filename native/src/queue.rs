@@ -2,9 +2,9 @@
 
 use pyo3::prelude::*;
 
+use crate::layout::ENTRY;
 use crate::memory::Bytes;
 
-const ENTRY: usize = 20;
 const FILLER: i32 = i32::MAX;
 
 /// How many entries at the beginning are sound, with place and size of the last record among them; see the twin in

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::batch::{self, ITEM_HEAD, LENGTH};
+use crate::layout::{BODY, ENTRY, MAGIC_V1};
 use crate::memory::Bytes;
 use crate::sends::{PROPERTY_END, Place, Send, SendRun, part};
 use crate::text::{Marks, key_hash, prefix_hash};
@@ -62,11 +63,8 @@ impl Placed {
     }
 }
 
-const BODY: usize = 88;
 /// Of a record, beside body, topic and properties.
 const FIXED: usize = BODY + 1 + LENGTH;
-const MAGIC_V1: i32 = 0xDAA3_20A7_u32 as i32;
-const ENTRY: usize = 20;
 
 /// Write the records of a run into a file of the log, from `position` on, where it is to be moved by who calls.
 ///

@@ -1,5 +1,5 @@
-//! Texts of messages: Java's string hash, and the properties that queue and index go by. Twin: `protocol/records/tags.py`
-//! and `decode_properties`.
+//! Texts of messages: Java's string hash, the properties that queue and index go by, and numbers as text. Twins:
+//! `protocol/records/tags.py` and `decode_properties`.
 
 /// Java's hash of a text in UTF-8, as an unsigned number; `seed` is the hash of the text before it. What is not UTF-8
 /// counts as U+FFFD, as Python's "replace" has it.
@@ -69,5 +69,36 @@ impl<'a> Marks<'a> {
     pub fn each_key(&self) -> impl Iterator<Item = &'a [u8]> {
         let words = self.keys.split(|byte| *byte == b' ');
         std::iter::once(self.unique_key).chain(words).filter(|key| !key.is_empty())
+    }
+}
+
+/// Numbers as text without an allocation.
+pub struct Digits {
+    text: [u8; 20],
+}
+
+impl Digits {
+    pub fn new() -> Self {
+        Self { text: [0; 20] }
+    }
+
+    pub fn of(&mut self, number: i64) -> &[u8] {
+        let mut rest = number.unsigned_abs();
+        let mut at = self.text.len();
+        loop {
+            at -= 1;
+            #[allow(clippy::cast_possible_truncation)] // one digit
+            let digit = (rest % 10) as u8;
+            self.text[at] = b'0' + digit;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        if number < 0 {
+            at -= 1;
+            self.text[at] = b'-';
+        }
+        &self.text[at..]
     }
 }

@@ -6,17 +6,14 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 
+use crate::layout::{BODY, HOSTS_MASK, MAGIC_V1};
 use crate::memory::Bytes;
 use crate::text::{Marks, key_hash, prefix_hash};
 
-const MAGIC_V1: i32 = 0xDAA3_20A7_u32 as i32;
-/// Before the body.
-const BODY: usize = 88;
 /// With an empty body, topic and properties.
 const MIN_SIZE: usize = BODY + 3;
 const MAX_TOPIC: usize = 127;
-/// Bits of the system flag: a host is an IPv6 address; what a transaction makes of the record.
-const HOSTS: i32 = 0x30;
+/// Bits of the system flag: what a transaction makes of the record.
 const TRANSACTION: i32 = 0xC;
 const COMMIT: i32 = 0x8;
 
@@ -45,7 +42,7 @@ impl<'a> Plain<'a> {
         let size = usize::try_from(int(data, 0)?).ok().filter(|size| *size >= MIN_SIZE)?;
         let record = data.get(..size)?;
         let sys_flag = int(record, 36)?;
-        if int(record, 4)? != MAGIC_V1 || long(record, 28)? != place || sys_flag & HOSTS != 0 {
+        if int(record, 4)? != MAGIC_V1 || long(record, 28)? != place || sys_flag & HOSTS_MASK != 0 {
             return None;
         }
         let body_size = usize::try_from(int(record, 84)?).ok()?;

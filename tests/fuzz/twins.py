@@ -13,7 +13,8 @@ from random import Random
 from pyromq import native
 from pyromq.errors import PyroMQError
 from pyromq.protocol.command import Command
-from pyromq.protocol.frame import FrameReader, Run, commands_of
+from pyromq.protocol.frame import FrameReader, commands_of
+from pyromq.protocol.headers.run import Run
 from pyromq.spark.task.recordlayout import plain_starts
 from pyromq.store.log.encoder import place_batch
 from tests.unit.native.test_batch_twins import hashed

@@ -15,8 +15,7 @@ from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import MAX_HEADER, RESPONSE_FLAG, Command, Serialization
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.headers.base import Int, header_text
-from pyromq.protocol.headers.pullrun import PullRun
-from pyromq.protocol.headers.sendrun import SendRun
+from pyromq.protocol.headers.run import Run
 from pyromq.protocol.release import Language, language_from_name, language_from_number
 
 MAX_FRAME = 16 * 1024 * 1024
@@ -26,9 +25,6 @@ _unpack_words = struct.Struct(">iI").unpack_from
 # Header words below this have a zero, for JSON, in their top byte.
 _JSON_LIMIT = 1 << 24
 _LENGTH = struct.Struct(">i")
-
-Run = SendRun | PullRun
-"""Plain requests of one kind that lie behind each other in a stream."""
 
 
 @native.twin

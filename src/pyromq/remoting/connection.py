@@ -15,7 +15,8 @@ from pyromq.native import NativeCoreError
 from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
-from pyromq.protocol.frame import FrameReader, Run
+from pyromq.protocol.frame import FrameReader
+from pyromq.protocol.headers.run import Run
 from pyromq.protocol.receipts import cut_receipts
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
 from pyromq.remoting.calls import Call, Pending

@@ -13,7 +13,8 @@ from pyromq.errors import PyroMQError
 from pyromq.protocol.codes import ResponseCode, request_name
 from pyromq.protocol.command import ONEWAY_FLAG, RESPONSE_FLAG, Command, encode
 from pyromq.protocol.errors import ValidationError
-from pyromq.protocol.frame import Run, commands_of, first_of
+from pyromq.protocol.frame import commands_of, first_of
+from pyromq.protocol.headers.run import Run
 from pyromq.protocol.release import V5_3_1
 from pyromq.remoting.endpoint import Answer, Endpoint, Handler, Outcome, logger
 from pyromq.remoting.handler import Begun, Deferred, Grouped

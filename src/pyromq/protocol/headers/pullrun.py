@@ -11,6 +11,8 @@ from typing import Protocol, Self
 
 import msgspec
 
+from pyromq.protocol.headers.run import Run
+
 Voice = tuple[int, int, int]
 """The version that answers, and the broker that it suggests to readers near the end of the log, and to others."""
 Answered = tuple[int, bytes | list[bytes | memoryview], int, int, int]
@@ -31,31 +33,9 @@ class Ask(msgspec.Struct, gc=False):
     """`max_msg_bytes`, if they are streams."""
 
 
-class PullRun(Protocol):
+class PullRun(Run, Protocol):
     """Plain pulls: PULL_MESSAGE or LITE_PULL_MESSAGE, that want an answer and differ in nothing but their form, the
     offset and number of messages they want, and the offset they commit."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def code(self) -> int:
-        """Of all its requests."""
-
-    @property
-    def stream(self) -> bytes | bytearray:
-        """The bytes it is a part of."""
-
-    @property
-    def end(self) -> int:
-        """Where it ends in the stream."""
-
-    @property
-    def starts(self) -> Sequence[int]:
-        """Where its frames begin in the stream."""
-
-    @property
-    def oneways(self) -> int:
-        """How many want no answer: none."""
 
     @property
     def ask(self) -> tuple[str, str, int, int, str | None, str | None, int, int | None]:

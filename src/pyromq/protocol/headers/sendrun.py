@@ -15,32 +15,15 @@ from mmap import mmap
 from typing import Protocol
 
 from pyromq import native
+from pyromq.protocol.headers.run import Run
 
 Place = tuple[str, int]
 """Topic and queue id."""
 
 
-class SendRun(Protocol):
+class SendRun(Run, Protocol):
     """Plain sends: SEND_MESSAGE or SEND_MESSAGE_V2 with properties among which are an id and no `WAIT=false`; or plain
-    batches, SEND_BATCH_MESSAGE of messages that can be told apart, from nobody in particular. `len` counts requests."""
-
-    def __len__(self) -> int: ...
-
-    @property
-    def code(self) -> int:
-        """Of all its requests."""
-
-    @property
-    def stream(self) -> bytes | bytearray:
-        """The bytes it is a part of."""
-
-    @property
-    def end(self) -> int:
-        """Where it ends in the stream."""
-
-    @property
-    def starts(self) -> Sequence[int]:
-        """Where its frames begin in the stream."""
+    batches, SEND_BATCH_MESSAGE of messages that can be told apart, from nobody in particular."""
 
     @property
     def messages(self) -> int:
@@ -49,10 +32,6 @@ class SendRun(Protocol):
     @property
     def nameless(self) -> int:
         """How many have no unique key, which only batches may lack."""
-
-    @property
-    def oneways(self) -> int:
-        """How many want no answer."""
 
     @property
     def sys_flags(self) -> int:

@@ -13,13 +13,13 @@ from pyromq.protocol.command import ONEWAY_FLAG, Command
 from pyromq.remoting.address import Address
 from pyromq.remoting.calls import Pending
 from pyromq.remoting.connect.connector import Connector
+from pyromq.remoting.connect.permits import Permits
 from pyromq.remoting.connect.socks import SocksProxies
 from pyromq.remoting.connection import Connection
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler
 from pyromq.remoting.errors import CallTimeout, ConnectionLost, InFlightLimitReached, SendError
 from pyromq.remoting.hooks import RequestHook
 from pyromq.remoting.limits import Limits
-from pyromq.remoting.permits import Permits
 from pyromq.remoting.stats import Stats
 from pyromq.remoting.tls import ClientTls
 
@@ -169,14 +169,14 @@ class Client:
             await self._drained(connection, command, deadline)
         for hook in self.hooks:
             hook.before(command, address)
-        call = connection.open_call(command, max(deadline - self._clock(), 0.0))
+        call = connection.asker.open(command, max(deadline - self._clock(), 0.0))
         try:
             response = await call.future
         except CallTimeout:
             self.judge_silence(connection, call)
             raise
         finally:
-            connection.close_call(call)
+            connection.asker.close(call)
         for hook in self.hooks:
             hook.after(command, response, address)
         return connection, response

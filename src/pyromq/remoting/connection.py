@@ -11,17 +11,14 @@ from collections.abc import Mapping, Sequence
 from enum import Enum, auto
 from typing import Any, cast
 
-from pyromq.native import NativeCoreError
-from pyromq.protocol.codes import request_name
 from pyromq.protocol.command import RESPONSE_FLAG, Command
 from pyromq.protocol.errors import FrameError
 from pyromq.protocol.frame import FrameReader
 from pyromq.protocol.headers.run import Run
-from pyromq.protocol.receipts import cut_receipts
 from pyromq.remoting.address import UNKNOWN, Address, peer_address
-from pyromq.remoting.calls import Call, Pending
+from pyromq.remoting.asker import Asker
 from pyromq.remoting.endpoint import ConnectionListener, Endpoint, Handler, notify
-from pyromq.remoting.errors import ConnectionLost, InFlightLimitReached, SendError
+from pyromq.remoting.errors import ConnectionLost
 from pyromq.remoting.handler import MAX_GROUP
 from pyromq.remoting.outbox import Frames, Outbox
 from pyromq.remoting.requests import Requests
@@ -52,7 +49,6 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_backlog",
-        "_batching",
         "_broken",
         "_close_listeners",
         "_endpoint",
@@ -64,13 +60,13 @@ class Connection(asyncio.Protocol):
         "_partial_since",
         "_reading_paused",
         "_requests",
-        "_retired",
         "_share",
         "_state",
         "_stranger_bytes",
         "_transport",
         "_work_scheduled",
         "arrivals",
+        "asker",
         "calls_in_flight",
         "close_reason",
         "context",
@@ -101,14 +97,14 @@ class Connection(asyncio.Protocol):
         self._idle_mark = (0, 0, 0)
         self._idle_since = endpoint.clock()
         self._broken: FrameError | None = None
-        self._batching = False
         self._work_scheduled = False
         self._reading_paused = False
-        self._retired = False
         self._close_listeners: list[ConnectionListener] = []
         # Set when the connection is made; nothing before that touches them.
         self._transport: asyncio.Transport
         self._outbox: Outbox
+        self.asker: Asker
+        """Requests of ours."""
 
     @property
     def is_open(self) -> bool:
@@ -153,8 +149,7 @@ class Connection(asyncio.Protocol):
         if self._state is not _OPEN or self._transport.is_closing():
             return False
         self._outbox.put(frames)
-        if not self._batching:
-            self._outbox.flush_soon()
+        self._outbox.flush_soon()
         return True
 
     async def request(self, command: Command, timeout: float) -> Command:  # noqa: ASYNC109 - one timer serves all calls
@@ -163,56 +158,11 @@ class Connection(asyncio.Protocol):
         Raises SendError and InFlightLimitReached when the request was not sent; CallTimeout and ConnectionLost when it
         may or may not have been carried out.
         """
-        call = self.open_call(command, timeout)
+        call = self.asker.open(command, timeout)
         try:
             return await call.future
         finally:
-            self.close_call(call)
-
-    def open_call(self, command: Command, timeout: float) -> Call:
-        """Send a request now; its answer is the result of the call's future. Give it to `close_call` afterwards."""
-        endpoint = self._endpoint
-        if not self.is_open:
-            raise SendError(f"{request_name(command.code)} not sent: the connection with {self.peer} has ended")
-        if self.calls_in_flight >= endpoint.max_calls:
-            raise InFlightLimitReached(
-                f"{request_name(command.code)} not sent: {self.calls_in_flight} requests already wait for"
-                f" {self.peer}, which is the limit"
-            )
-        call = endpoint.calls.open(self, command.code, timeout)
-        command.opaque = call.opaque
-        try:
-            self.send(command)
-        except BaseException:
-            endpoint.calls.close(call)
-            raise
-        return call
-
-    def next_opaque(self) -> int:
-        """For a request that is written ahead of `enter`."""
-        return self._endpoint.calls.next_opaque()
-
-    def enter(self, pending: Pending, frame: bytes, loop: asyncio.AbstractEventLoop) -> bool:
-        """Send a request that is a frame already; False, and nothing was done, if as many wait as may.
-
-        It is written with those that follow in this turn of the event loop, or at once where none is under way.
-        """
-        endpoint = self._endpoint
-        if self.calls_in_flight >= endpoint.max_calls:
-            return False
-        endpoint.calls.enter(pending, loop)
-        self._outbox.put(frame)
-        if self.calls_in_flight == 1 and not self._batching:
-            self._outbox.flush()
-        elif not self._batching:
-            self._outbox.flush_soon()
-        return True
-
-    def close_call(self, call: Pending) -> None:
-        """Forget a call, answered or not."""
-        self._endpoint.calls.close(call)
-        if self._retired and not self.calls_in_flight:
-            self.close("replaced")
+            self.asker.close(call)
 
     async def drained(self) -> None:
         """Wait until the peer has taken enough of what was written. Raises ConnectionLost."""
@@ -241,12 +191,6 @@ class Connection(asyncio.Protocol):
             self.close_reason = self.close_reason or reason
             self._state = State.CLOSING
             self._transport.abort()
-
-    def retire(self) -> None:
-        """Close as soon as nobody waits for an answer on this connection."""
-        self._retired = True
-        if not self.calls_in_flight:
-            self.close("replaced")
 
     def finish(self) -> None:
         """Flush and shut our side, then wait for the peer to close.
@@ -294,6 +238,7 @@ class Connection(asyncio.Protocol):
         endpoint = self._endpoint
         self._transport = cast("asyncio.Transport", transport)
         self._outbox = Outbox(self._transport, endpoint.limits, endpoint.stats, self._overflow)
+        self.asker = Asker(self, endpoint, self._outbox)
         self.local = peer_address(transport.get_extra_info("sockname"))
         if self.peer is UNKNOWN:
             self.peer = peer_address(transport.get_extra_info("peername"))
@@ -307,7 +252,7 @@ class Connection(asyncio.Protocol):
         self._endpoint.stats.bytes_received += len(data)
         frames = self._frames
         if not (self._endpoint.is_server or frames.buffered or self._backlog):
-            data = self._take_receipts(data)
+            data = self.asker.take_receipts(data)
             if not data:
                 return
         items: Sequence[Command | Run]
@@ -352,7 +297,7 @@ class Connection(asyncio.Protocol):
         self._backlog.clear()
         endpoint = self._endpoint
         self._count_partial(0)
-        endpoint.calls.fail(self, self._lost)
+        self.asker.fail()
         self._outbox.clear()
         listeners, self._close_listeners = self._close_listeners, []
         for listener in listeners:
@@ -367,7 +312,7 @@ class Connection(asyncio.Protocol):
         requests, outbox, backlog = self._requests, self._outbox, self._backlog
         limits, is_server = endpoint.limits, endpoint.is_server
         unsent_high, max_bytes = limits.unsent_high, limits.bytes_per_connection
-        self._batching = True
+        outbox.held = True
         try:
             while backlog and self._state is _OPEN:
                 if is_server and (outbox.paused or outbox.size >= unsent_high or requests.bytes_in_flight >= max_bytes):
@@ -385,32 +330,13 @@ class Connection(asyncio.Protocol):
                 elif not endpoint.calls.resolve(self, command):
                     endpoint.stats.replies_unmatched += 1
         finally:
-            self._batching = False
+            outbox.held = False
         outbox.flush()
         if is_server and (backlog or self._reading_paused or outbox.paused or requests.bytes_in_flight >= max_bytes):
             if backlog and not outbox.paused and not requests.full:
                 # Much was answered at once: let the loop write it, and others have their turn, before continuing.
                 self._work_soon()
             self._adjust_reading()
-
-    def _take_receipts(self, data: bytes) -> bytes:
-        """Hand out the receipts that a read begins with, and return the rest of it."""
-        endpoint = self._endpoint
-        try:
-            end, receipts = cut_receipts(data, 0, endpoint.limits.max_frame)
-        except NativeCoreError:
-            return data
-        if not receipts:
-            return data
-        self._batching = True
-        try:
-            endpoint.stats.replies_unmatched += endpoint.calls.receive(self, receipts, data)
-        finally:
-            self._batching = False
-        self._outbox.flush()
-        if self._retired and not self.calls_in_flight:
-            self.close("replaced")
-        return data[end:]
 
     def _alike(self, command: Command) -> list[Command]:
         """The command with the requests behind it that have the same code, taken off the backlog."""
@@ -492,8 +418,3 @@ class Connection(asyncio.Protocol):
         self._endpoint.stats.closed_slow += 1
         self._endpoint.complain(logging.WARNING, "Closing the connection with %s: %s", self.peer, reason)
         self.abort(reason)
-
-    def _lost(self, call: Pending) -> ConnectionLost:
-        return ConnectionLost(
-            f"{request_name(call.code)} to {self.peer} got no answer: the connection ended ({self.close_reason})"
-        )

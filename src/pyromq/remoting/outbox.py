@@ -19,8 +19,8 @@ Frames = Command | bytes | list[bytes | memoryview]
 
 
 class Outbox:
-    """Queue in front of a transport. `paused` while the peer does not take what was written; `size` is in bytes,
-    `departures` counts the writes.
+    """Queue in front of a transport. `paused` while the peer does not take what was written; `held` while somebody who
+    will flush collects more; `size` is in bytes, `departures` counts the writes.
 
     `overflow` is called when a peer that does not read has more waiting for it than it may.
     """
@@ -34,6 +34,7 @@ class Outbox:
         "_transport",
         "_waiters",
         "departures",
+        "held",
         "paused",
         "size",
     )
@@ -42,6 +43,7 @@ class Outbox:
         self, transport: asyncio.Transport, limits: Limits, stats: Stats, overflow: Callable[[], None]
     ) -> None:
         self.paused = False
+        self.held = False
         self.size = 0
         self.departures = 0
         self._transport = transport
@@ -75,6 +77,8 @@ class Outbox:
 
         A caller that never lets the loop turn must still find out that the peer does not read.
         """
+        if self.held:
+            return
         if self.size >= JOIN_MAX:
             self.flush()
         elif not self._scheduled:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from pyromq.remoting.permits import Permits
+from pyromq.remoting.connect.permits import Permits
 
 
 async def test_who_waits_is_served_in_turn() -> None:

@@ -50,7 +50,7 @@ class Departure(Pending):
         queue: MessageQueue,
         retryable: frozenset[int],
     ) -> None:
-        super().__init__(connection.next_opaque(), code, connection, timeout)
+        super().__init__(connection.asker.next_opaque(), code, connection, timeout)
         self.envelope = envelope
         self.queue = queue
         self._client = client
@@ -70,7 +70,7 @@ class Departure(Pending):
         client = self._client
         if not client.take_permit():
             return False
-        if self._connection.enter(self, frame, loop):
+        if self._connection.asker.enter(self, frame, loop):
             return True
         client.give_permit()
         return False
@@ -79,7 +79,7 @@ class Departure(Pending):
         """Nobody wants to know any more what becomes of it."""
         if not self._ended:
             self._end()
-            self._connection.close_call(self)
+            self._connection.asker.close(self)
 
     @property
     def abandoned(self) -> bool:
@@ -122,7 +122,7 @@ class Departure(Pending):
         self._end()
         if isinstance(error, CallTimeout):
             self._client.judge_silence(self._connection, self)
-        self._connection.close_call(self)
+        self._connection.asker.close(self)
         self.failed(error)
 
     def _end(self) -> None:

@@ -78,7 +78,7 @@ class Connector:
         """Use a new connection for further requests; close this one when its last answer has come."""
         if self.connections.get(address) is connection:
             del self.connections[address]
-        connection.retire()
+        connection.asker.retire()
 
     async def stop(self) -> None:
         """Give up all attempts."""

@@ -44,9 +44,9 @@ class SystemClock:
         return asyncio.get_running_loop().call_later(max(0.0, delay), callback)
 
 
-async def sleep(clock: Clock, seconds: float) -> None:
-    """Wait on the given clock."""
-    done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+async def sleep(clock: Clock, seconds: float, until: "asyncio.Future[None] | None" = None) -> None:
+    """Wait on the given clock, or until somebody sets a result before."""
+    done = until if until is not None else asyncio.get_running_loop().create_future()
     timer = clock.call_later(seconds, lambda: None if done.done() else done.set_result(None))
     try:
         await done

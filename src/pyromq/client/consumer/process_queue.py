@@ -6,10 +6,10 @@ Only the event loop touches it; listeners on threads get lists of messages, not 
 
 import asyncio
 import heapq
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from pyromq.client.clock import Clock
+from pyromq.client.clock import Clock, sleep
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import Property
 
@@ -32,6 +32,11 @@ class ProcessQueue:
         self._in_flight: dict[int, ReceivedMessage] = {}
         # Offsets as a heap; those that were removed from the middle are skipped when they come up.
         self._order: list[int] = []
+        self._highest = -1
+        """The largest offset that ever waited."""
+        self._freed: asyncio.Future[None] | None = None
+        self._is_full: Callable[[], bool] = bool
+        """What the loop that pulls waits for, and whether it still has to."""
         self.size = 0
         self.backlog = 0
         """Messages behind the last pulled one, as the broker reported them."""
@@ -39,8 +44,8 @@ class ProcessQueue:
         self.dropped = False
         self.leave_by: float | None = None
         """When what runs stops to count, of a queue that is being left."""
-        self.running = 0
-        """Calls of a concurrent listener, until their results are dealt with."""
+        self.begun = self.over = 0
+        """Calls of a concurrent listener, and of them those that were dealt with: each counted in one place."""
         self._quiet: asyncio.Event | None = None
         self.locked = False
         self.last_lock = clock.monotonic()
@@ -50,6 +55,11 @@ class ProcessQueue:
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._in_flight)
+
+    @property
+    def running(self) -> int:
+        """Calls of a concurrent listener whose results were not dealt with yet."""
+        return self.begun - self.over
 
     def __contains__(self, offset: int) -> bool:
         return offset in self._waiting
@@ -62,7 +72,9 @@ class ProcessQueue:
     @property
     def bounds(self) -> tuple[int, int]:
         """Smallest and largest waiting offset, zeros when there is none."""
-        return (self._order[0], max(self._waiting)) if self._trim() else (0, 0)
+        if not self._trim():
+            return 0, 0
+        return self._order[0], self._highest if self._highest in self._waiting else max(self._waiting)
 
     @property
     def in_flight_bounds(self) -> tuple[int, int]:
@@ -90,6 +102,8 @@ class ProcessQueue:
                 added += 1
                 size += len(last.body)
                 newest = offset
+                if offset > self._highest:
+                    self._highest = offset
                 heapq.heappush(order, offset)
             waiting[offset] = last
         self.max_offset = newest
@@ -103,9 +117,12 @@ class ProcessQueue:
         self.last_consume_ms = self._clock.millis()
         if not self._waiting:
             return -1
+        waiting, size = self._waiting, 0
         for message in messages:
-            if (known := self._waiting.pop(message.queue_offset, None)) is not None:
-                self.size -= len(known.body)
+            if (known := waiting.pop(message.queue_offset, None)) is not None:
+                size += len(known.body)
+        self.size -= size
+        self._tell_room()
         return self._order[0] if self._trim() else self.max_offset + 1
 
     def take(self, count: int) -> list[ReceivedMessage]:
@@ -126,6 +143,7 @@ class ProcessQueue:
         last = max(self._in_flight)
         self.size -= sum(len(message.body) for message in self._in_flight.values())
         self._in_flight.clear()
+        self._tell_room()
         return last + 1
 
     def rollback(self) -> None:
@@ -146,7 +164,20 @@ class ProcessQueue:
         self._in_flight.clear()
         self._order.clear()
         self.size = self.backlog = 0
-        self.max_offset = -1
+        self.max_offset = self._highest = -1
+        self._tell_room()
+
+    async def room(self, seconds: float, is_full: Callable[[], bool]) -> None:
+        """Wait so long, or until messages were taken out and it is full no more."""
+        self._freed, self._is_full = asyncio.get_running_loop().create_future(), is_full
+        try:
+            await sleep(self._clock, seconds, self._freed)
+        finally:
+            self._freed = None
+
+    def _tell_room(self) -> None:
+        if self._freed is not None and not self._freed.done() and not self._is_full():
+            self._freed.set_result(None)
 
     @property
     def leaving(self) -> bool:
@@ -162,9 +193,9 @@ class ProcessQueue:
         """Whether a queue that is being left had all of its time."""
         return self.leave_by is not None and self._clock.monotonic() >= self.leave_by
 
-    def ended(self) -> None:
-        """The result of a call was dealt with."""
-        self.running -= 1
+    def ended(self, calls: int = 1) -> None:
+        """The results of calls were dealt with."""
+        self.over += calls
         if not self.running and self._quiet is not None:
             self._quiet.set()
 

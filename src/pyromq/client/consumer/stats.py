@@ -80,9 +80,10 @@ class ConsumerStats:
         stats.pulls.add(now, 1, seconds * 1000)
         stats.pulled.add(now, messages)
 
-    def consumed(self, topic: str, seconds: float, succeeded: int, failed: int) -> None:
+    def consumed(self, topic: str, seconds: float, succeeded: int, failed: int, calls: int = 1) -> None:
+        """So many calls took so long together."""
         stats, now = self._of(topic), self._clock.monotonic()
-        stats.calls.add(now, 1, seconds * 1000)
+        stats.calls.add(now, calls, seconds * 1000)
         if succeeded:
             stats.consumed.add(now, succeeded)
         if failed:

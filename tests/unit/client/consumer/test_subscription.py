@@ -7,6 +7,7 @@ import pytest
 from pyromq.client.consumer.hooks import ReturnType
 from pyromq.client.consumer.push.consumption import return_type, status_name
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Listener, Verdict, read_outcome
+from pyromq.client.consumer.push.workers import Job
 from pyromq.client.consumer.retry import restore_topic
 from pyromq.client.consumer.subscription import Subscriptions, build_subscription, keep_wanted, tag_subscription
 from pyromq.client.errors import ClientError
@@ -113,7 +114,7 @@ def test_a_listener_may_take_the_context_or_not() -> None:
     message = received(1)
 
     def call(function: Any, *, batch: bool = False) -> Any:
-        return Listener.of(function, orderly=False, batch=batch).call([message], CONTEXT)
+        return Listener.of(function, orderly=False, batch=batch).call(Job([message], CONTEXT, lambda _: None))
 
     assert call(one) is message
     assert call(one, batch=True) == [message]

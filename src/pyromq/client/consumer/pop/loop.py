@@ -16,7 +16,7 @@ from pyromq.client.consumer.fetch import FLOW_DELAY, PAUSED_DELAY
 from pyromq.client.consumer.hooks import ConsumeHook
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest, handle_of
-from pyromq.client.consumer.push.consumption import Batch, Consumption
+from pyromq.client.consumer.push.consumption import Consumption, PlainBatch
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Verdict
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.errors import PyroMQError
@@ -62,7 +62,7 @@ class PoppedQueue:
 
 
 @dataclass(slots=True, eq=False)
-class _Batch(Batch):
+class _Batch(PlainBatch):
     context: ConcurrentContext
     popped: PoppedQueue
     consumption: "PopConsumption"
@@ -172,9 +172,8 @@ class PopConsumption(Consumption):
         self._member.stats.pulled(queue.topic, self._clock.monotonic() - started, len(messages))
         popped.waiting += len(messages)
         shown = self._member.user_queue(queue)
-        self._workers.submit([
-            _Batch(part, ConcurrentContext(queue=shown), queue, popped, self) for part in self._split(messages)
-        ])  # fmt: skip
+        batches = [_Batch(part, ConcurrentContext(queue=shown), queue, popped, self) for part in self._split(messages)]
+        self._workers.submit(batches, anywhere=not self._hooks)
 
     def in_time(self, message: ReceivedMessage) -> bool:
         """Whether it is still hidden from others."""

@@ -164,12 +164,13 @@ class Prefetch:
         if ready:
             first = next(self._turn) % len(ready)
             for lane in ready[first:] + ready[:first]:
-                while lane.cache and len(taken) < count:
-                    message = lane.cache.popleft()
-                    lane.held.remove([message])
-                    lane.leased_to = message.queue_offset + 1
-                    self._cached -= 1
-                    taken.append(Leased(lane, message))
+                part = [lane.cache.popleft() for _ in range(min(count - len(taken), len(lane.cache)))]
+                if not part:
+                    break
+                self._cached -= len(part)
+                lane.held.remove(part)
+                lane.leased_to = part[-1].queue_offset + 1
+                taken += [Leased(lane, message) for message in part]
         if not taken:
             self.arrived.clear()
         return taken
@@ -202,7 +203,10 @@ class Prefetch:
             lane.last_owner = None
         while not lane.held.dropped:
             lane.held.pulled()
-            delay = self._reason_to_wait(lane)
+            if not lane.paused and self._is_full(lane):
+                await lane.held.room(FLOW_DELAY, lambda: self._is_full(lane))
+                continue
+            delay = PAUSED_DELAY if lane.paused else None
             if delay is None:
                 try:
                     delay = await self._pull(lane)
@@ -214,12 +218,9 @@ class Prefetch:
             else:
                 await asyncio.sleep(0)  # the others on this loop get their turn
 
-    def _reason_to_wait(self, lane: Lane) -> float | None:
-        if lane.paused:
-            return PAUSED_DELAY
-        if self._cached > self._config.pull_threshold_for_all or self._config.queue_limits.exceeded(lane.held):
-            return FLOW_DELAY
-        return None
+    def _is_full(self, lane: Lane) -> bool:
+        config = self._config
+        return self._cached > config.pull_threshold_for_all or config.queue_limits.exceeded(lane.held) is not None
 
     async def _pull(self, lane: Lane) -> float:
         """One round; how long to wait before the next."""

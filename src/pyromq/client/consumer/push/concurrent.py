@@ -7,7 +7,6 @@ while for what runs; a result that arrives later counts for nothing: the next ow
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyromq.client.clock import Timer, within
 from pyromq.client.consumer.config import PushConfig
@@ -28,33 +27,67 @@ RELEASE_WAIT = 0.5
 MAX_DIGITS = 18
 
 
-@dataclass(slots=True, eq=False)
-class _Batch(Batch):
-    """One for each call, so nothing more is made than this."""
+class _Lane:
+    """Messages of a queue that were pulled together, and those of them that were consumed since the last look."""
 
-    context: ConcurrentContext
-    held: ProcessQueue
-    consumption: "ConcurrentConsumption"
-    begun: bool = False
+    __slots__ = ("calls", "consumed", "consumption", "held", "queue", "seconds")
+
+    def __init__(self, queue: MessageQueue, held: ProcessQueue, consumption: "ConcurrentConsumption") -> None:
+        self.queue = queue
+        self.held = held
+        self.consumption = consumption
+        self.consumed: list[ReceivedMessage] = []
+        self.calls = 0
+        self.seconds = 0.0
+
+
+class _Batch(Batch):
+    """One for each call, so nothing more is made than this, and a context only for a listener that looks at it."""
+
+    __slots__ = ("_context", "begun", "lane")
+
+    def __init__(self, messages: list[ReceivedMessage], lane: _Lane) -> None:
+        self.messages = messages
+        self.lane = lane
+        self.hooked = None
+        self.begun = False
+        self._context: ConcurrentContext | None = None
+
+    @property
+    def queue(self) -> MessageQueue:
+        return self.lane.queue
+
+    @property
+    def held(self) -> ProcessQueue:
+        return self.lane.held
+
+    @property
+    def context(self) -> ConcurrentContext:
+        if self._context is None:
+            self._context = ConcurrentContext(queue=self.lane.consumption.shown(self.lane.queue))
+        return self._context
 
     def begin(self) -> bool:
         """Just before the listener gets it; False when it must not any more."""
-        held = self.held
+        held = self.lane.held
         if held.dropped or held.leaving:
             return False
-        held.running += 1
+        held.begun += 1
         self.begun = True
-        self.consumption.before(self)
+        self.lane.consumption.before(self)
         return True
 
     def done(self, verdict: Verdict | None, /) -> None:
         """The listener is back: move the offset, or send back what failed."""
-        held, consumption = self.held, self.consumption
+        held, consumption = self.lane.held, self.lane.consumption
         if verdict is None:
             if self.begun:
                 held.ended()
             return
-        acknowledged = self.context.acknowledged
+        acknowledged = None if self._context is None else self._context.acknowledged
+        if verdict.outcome is not ConsumeOutcome.LATER and acknowledged is None and self.hooked is None:
+            consumption.consumed(self.lane, self.messages, verdict.seconds)
+            return
         failed: list[ReceivedMessage] = []
         if verdict.outcome is ConsumeOutcome.LATER:
             failed = self.messages
@@ -79,18 +112,45 @@ class ConcurrentConsumption(Consumption):
         super().__init__(member, workers, hooks)
         self._tasks: set[asyncio.Task[None]] = set()
         self._timers: set[Timer] = set()
+        self._lanes: list[_Lane] = []
+        """Those with consumed messages that are not settled yet."""
 
     def dispatch(self, queue: MessageQueue, held: ProcessQueue, messages: Sequence[ReceivedMessage]) -> None:
         """Hand pulled messages over."""
-        shown = self._member.user_queue(queue)
-        self._workers.submit([
-            _Batch(part, ConcurrentContext(queue=shown), queue, held, self) for part in self._split(messages)
-        ])  # fmt: skip
+        lane = _Lane(queue, held, self)
+        self._workers.submit([_Batch(part, lane) for part in self._split(messages)], anywhere=not self._hooks)
+
+    def shown(self, queue: MessageQueue) -> MessageQueue:
+        """As users know it."""
+        return self._member.user_queue(queue)
+
+    def consumed(self, lane: _Lane, messages: list[ReceivedMessage], seconds: float) -> None:
+        """A call went well: settle it with all others of this turn of the event loop."""
+        if not lane.calls:
+            if not self._lanes:
+                asyncio.get_running_loop().call_soon(self._settle_lanes)
+            self._lanes.append(lane)
+        lane.consumed += messages
+        lane.calls += 1
+        lane.seconds += seconds
+
+    def _settle_lanes(self) -> None:
+        lanes, self._lanes = self._lanes, []
+        for lane in lanes:
+            messages, calls, seconds = lane.consumed, lane.calls, lane.seconds
+            lane.consumed, lane.calls, lane.seconds = [], 0, 0.0
+            self._member.stats.consumed(lane.queue.topic, seconds, len(messages), 0, calls)
+            if lane.held.dropped:
+                log.info("result for %d messages of %s ignored: the queue was given up", len(messages), lane.queue)
+            else:
+                self.settle(lane.queue, lane.held, messages)
+            lane.held.ended(calls)
 
     async def release(self, queue: MessageQueue, held: ProcessQueue) -> bool:
         """Whether the queue can be given up now: nothing of it is being consumed, or it had its time."""
         if not held.dropped:
-            held.leave(self._config.handover_timeout)
+            with self._workers.taking:  # so that no thread is just about to begin one
+                held.leave(self._config.handover_timeout)
             try:
                 await within(self._clock, RELEASE_WAIT, held.quiet())
             except TimeoutError:
@@ -102,6 +162,7 @@ class ConcurrentConsumption(Consumption):
 
     async def settled(self, seconds: float) -> None:
         """Wait until nothing runs and nothing is being sent back, or the time is over."""
+        self._settle_lanes()
 
         async def all_done() -> None:
             while self._tasks:
@@ -125,6 +186,7 @@ class ConcurrentConsumption(Consumption):
 
     async def expire(self, queues: dict[MessageQueue, ProcessQueue]) -> None:
         """Send back what listeners have held for too long, from the oldest on, so that the offset can move."""
+        self._settle_lanes()
         for queue, held in queues.items():
             for _ in range(EXPIRED_PER_ROUND):
                 message = held.first

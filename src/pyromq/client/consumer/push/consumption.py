@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook, ConsumeHookContext, ReturnType
@@ -32,9 +33,22 @@ _RESULTS = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class Batch:
+class Batch(Protocol):
     """Messages of one queue on their way through the listener: one for each call of it."""
+
+    messages: list[ReceivedMessage]
+    hooked: ConsumeHookContext | None
+
+    @property
+    def context(self) -> ConsumeContext: ...
+
+    @property
+    def queue(self) -> MessageQueue: ...
+
+
+@dataclass(slots=True, eq=False)
+class PlainBatch:
+    """One that is nothing more."""
 
     messages: list[ReceivedMessage]
     context: ConsumeContext
@@ -97,17 +111,17 @@ class Consumption:
         listener = self._listener
         queue = MessageQueue(message.topic, message.broker_name, message.queue_id)
         context: ConsumeContext = OrderlyContext(queue=queue) if listener.orderly else ConcurrentContext(queue=queue)
-        batch = Batch([message], context, queue)
+        batch = PlainBatch([message], context, queue)
         self.before(batch)
         started = self._clock.monotonic()
         outcome = ConsumeOutcome.LATER
         error: Exception | None = None
         try:
             if listener.is_async:
-                returned = await listener.call([message], context)
+                returned = await listener.call(batch)
             else:
                 pool = self._member.instance.callbacks
-                returned = await asyncio.wrap_future(pool.submit(lambda: listener.call([message], context)))
+                returned = await asyncio.wrap_future(pool.submit(lambda: listener.call(batch)))
             outcome = read_outcome(returned)
         except Exception as raised:  # noqa: BLE001 - it is what the caller wants to know
             error = raised

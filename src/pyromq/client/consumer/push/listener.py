@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, Protocol, TypeVar, overload
 
 from pyromq.client.errors import ClientError
 from pyromq.client.trace import context as tracecontext
@@ -64,6 +64,16 @@ class Verdict(NamedTuple):
     seconds: float = 0.0
 
 
+class Call(Protocol):
+    """What a listener is called with. The context may be made when it is first looked at."""
+
+    @property
+    def messages(self) -> Sequence[ReceivedMessage]: ...
+
+    @property
+    def context(self) -> ConsumeContext: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Listener:
     """A user's function and how to call it."""
@@ -84,12 +94,13 @@ class Listener:
         )
         return cls(function, orderly, batch, _takes_two(function), is_async)
 
-    def call(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
+    def call(self, work: Call) -> Any:
         """Call a plain function, or make the coroutine of the other kind."""
+        messages = work.messages
         if tracecontext.is_used():
-            return self._call_traced(messages, context)
+            return self._call_traced(messages, work.context)
         what = list(messages) if self.batch else messages[0]
-        return self.function(what, context) if self.takes_context else self.function(what)
+        return self.function(what, work.context) if self.takes_context else self.function(what)
 
     def _call_traced(self, messages: Sequence[ReceivedMessage], context: ConsumeContext) -> Any:
         what = list(messages) if self.batch else messages[0]

@@ -13,7 +13,7 @@ from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.hooks import ConsumeHook
 from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.process_queue import ProcessQueue
-from pyromq.client.consumer.push.consumption import Batch, Consumption
+from pyromq.client.consumer.push.consumption import Consumption, PlainBatch
 from pyromq.client.consumer.push.listener import ConsumeOutcome, OrderlyContext
 from pyromq.client.consumer.push.locks import QueueLocks
 from pyromq.client.consumer.push.workers import Workers
@@ -131,7 +131,7 @@ class OrderlyConsumption(Consumption):
         """Consume one batch; how long the queue pauses after it."""
         messages = held.take(self._batch_size)
         context = OrderlyContext(queue=self._member.user_queue(queue))
-        batch = Batch(messages, context, queue)
+        batch = PlainBatch(messages, context, queue)
 
         def begin() -> bool:
             if held.dropped or (self._member.clustering and not held.holds_lock):

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable
 
 from pyromq.client.clock import sleep
@@ -30,7 +31,7 @@ UNLOCKED_DELAY = 1.0
 NO_SUBSCRIPTION_DELAY = 1.0
 SUSPEND = 15.0
 CALL_TIMEOUT = 30.0
-FLOW_LOG_EVERY = 1000
+FLOW_LOG_EVERY = 50.0
 
 OffsetMoved = Callable[[MessageQueue, ProcessQueue, int], Awaitable[None]]
 
@@ -56,7 +57,7 @@ class PullLoops:
         self._offset_moved = offset_moved
         self._last_owners = LastOwners(member)
         self._loops: dict[MessageQueue, asyncio.Task[None]] = {}
-        self._held_back = 0
+        self._flow_log_due = -math.inf
 
     def start(self, queue: MessageQueue, held: ProcessQueue, offset: int, last_owner: str | None = None) -> None:
         """Begin to pull a queue that was just taken over; `last_owner` is the live member that had it before."""
@@ -82,6 +83,10 @@ class PullLoops:
         offset = await self._after_last_owner(queue, offset, last_owner)
         while not held.dropped:
             held.pulled()
+            if not self.paused and (over := self._excess(queue, held)) is not None:
+                self._log_flow(queue, over)
+                await held.room(FLOW_DELAY, lambda: self._excess(queue, held) is not None)
+                continue
             delay = self._reason_to_wait(queue, held)
             if delay is None:
                 try:
@@ -110,15 +115,18 @@ class PullLoops:
     def _reason_to_wait(self, queue: MessageQueue, held: ProcessQueue) -> float | None:
         if self.paused:
             return PAUSED_DELAY
-        over = self.limits.get(queue.topic, self._config.queue_limits).exceeded(held, ordered=self._orderly)
-        if over is not None:
-            if self._held_back % FLOW_LOG_EVERY == 0:
-                log.warning("%s is not pulled for now: %s", queue, over)
-            self._held_back += 1
-            return FLOW_DELAY
         if self._orderly and self._member.clustering and not held.holds_lock:
             return UNLOCKED_DELAY
         return NO_SUBSCRIPTION_DELAY if queue.topic not in self._member.subscriptions.by_topic else None
+
+    def _excess(self, queue: MessageQueue, held: ProcessQueue) -> str | None:
+        return self.limits.get(queue.topic, self._config.queue_limits).exceeded(held, ordered=self._orderly)
+
+    def _log_flow(self, queue: MessageQueue, over: str) -> None:
+        now = self._clock.monotonic()
+        if now >= self._flow_log_due:
+            self._flow_log_due = now + FLOW_LOG_EVERY
+            log.warning("%s is not pulled for now: %s", queue, over)
 
     async def _pull(self, queue: MessageQueue, held: ProcessQueue, offset: int) -> tuple[int, float]:
         """One round; the next offset and how long to wait before it."""

@@ -1,8 +1,9 @@
 """Calling listeners: so many at a time, plain functions on threads, coroutine functions as tasks.
 
-Everything but the listener itself happens on the event loop. Jobs start in the order they came; those that wait are
-bounded by what the process queues may hold. Threads start when needed and are daemons: a listener that never returns
-cannot keep the process alive.
+Everything but the listener itself happens on the event loop. Only what comes just before a call may be allowed to run
+anywhere: then threads take what waits as they like, and not just as much as may run at a time from one turn of the
+event loop to the next. Jobs start in the order they came; those that wait are bounded by what the process queues may
+hold. Threads start when needed and are daemons: a listener that never returns cannot keep the process alive.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyromq.client.clock import Clock, within
-from pyromq.client.consumer.push.listener import ConsumeContext, ConsumeOutcome, Listener, Verdict, read_outcome
+from pyromq.client.consumer.push.listener import Call, ConsumeContext, ConsumeOutcome, Listener, Verdict, read_outcome
 from pyromq.protocol.message import ReceivedMessage
 
 log = logging.getLogger(__name__)
@@ -49,17 +50,11 @@ def _at_once() -> bool:
     return True
 
 
-class Work(Protocol):
+class Work(Call, Protocol):
     """One call of a listener and what happens around it, on the event loop."""
 
-    @property
-    def messages(self) -> Sequence[ReceivedMessage]: ...
-
-    @property
-    def context(self) -> ConsumeContext: ...
-
     def begin(self) -> bool:
-        """Runs just before the call and may call it off."""
+        """Runs just before the call and may call it off; on the thread of the call if it can run anywhere."""
 
     def done(self, verdict: Verdict | None, /) -> None:
         """Runs after the call, or with None if there was none."""
@@ -84,18 +79,25 @@ class Workers:
         self._clock = clock
         self._name = name
         self._waiting: deque[Work] = deque()
-        self._running = 0
+        self.taking = threading.Lock()
+        """Held while a thread takes a job that waits and begins it."""
+        self._anywhere = False
+        self._begun = self._taken = self._over = 0
+        """Jobs that were begun here, and by threads, and of both those that have ended: each counted in one place."""
         self._closing = False
         self._idle = asyncio.Event()
-        self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._ready: deque[Work] = deque()
         """Begun, and for the next thread or task that has time."""
         self._wakes: queue.SimpleQueue[bool] = queue.SimpleQueue()
-        """What threads without work wait for: True to look for some, False to end."""
+        """What threads without work wait for: True to look for some, False to see whether there are too many."""
         self._looking = False
         """Whether one was woken that has not looked yet."""
+        self._retirements: deque[None] = deque()
+        """Threads that there are too many; whichever has time ends."""
+        self._called_off: deque[Work] = deque()
+        """By threads."""
         self._finished: deque[tuple[Work, Verdict]] = deque()
         self._signalled = False
         self._threads = 0
@@ -104,7 +106,7 @@ class Workers:
 
     @property
     def running(self) -> int:
-        return self._running
+        return self._begun + self._taken - self._over
 
     @property
     def waiting(self) -> int:
@@ -122,12 +124,13 @@ class Workers:
             self._retire_thread()
         self._pump()
 
-    def submit(self, jobs: Sequence[Work]) -> None:
-        """Run them when their turn comes."""
+    def submit(self, jobs: Sequence[Work], *, anywhere: bool = False) -> None:
+        """Run them when their turn comes; their `begin` may run on any thread if they and all others say so."""
         if self._closing:
             for job in jobs:
                 job.done(None)
             return
+        self._anywhere = anywhere and not self.listener.is_async
         self._waiting.extend(jobs)
         self._pump()
 
@@ -146,8 +149,9 @@ class Workers:
 
     def stop(self) -> None:
         """Start nothing more; what waits is called off."""
-        self._closing = True
-        waiting, self._waiting = self._waiting, deque()
+        with self.taking:
+            self._closing = True
+            waiting, self._waiting = self._waiting, deque()
         for job in waiting:
             job.done(None)
 
@@ -156,10 +160,12 @@ class Workers:
         self.stop()
         ended = True
         try:
-            await within(self._clock, grace, self._idle.wait())
+            while self.running:
+                self._idle.clear()
+                await within(self._clock, grace, self._idle.wait())
         except TimeoutError:
             ended = False
-            log.warning("%s: %d listener calls did not end within %g s", self._name, self._running, grace)
+            log.warning("%s: %d listener calls did not end within %g s", self._name, self.running, grace)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -170,22 +176,26 @@ class Workers:
         return ended
 
     def _pump(self) -> None:
-        while self._waiting and self._running < self._limit:
+        while self._waiting and not self._anywhere and self.running < self._limit:
             job = self._waiting.popleft()
             if not job.begin():
                 job.done(None)
                 continue
-            self._running += 1
-            self._idle.clear()
-            if not self.listener.is_async and self._threads < self._running:
-                self._add_thread()
+            self._begun += 1
             self._ready.append(job)
-        if self._ready and not self._looking:
+        if not self.listener.is_async:
+            for _ in range(self._threads, min(self.running + len(self._waiting), self._limit)):
+                self._add_thread()
+        if self._is_work and not self._looking:
             self._wake()
 
+    @property
+    def _is_work(self) -> bool:
+        return bool(self._ready or (self._anywhere and self._waiting))
+
     def _end(self, job: Work, verdict: Verdict | None) -> None:
-        self._running -= 1
-        if self._running == 0:
+        self._over += 1
+        if self._closing and not self.running:
             self._idle.set()
         if verdict is not None and verdict.error is not None:
             log.warning("%s: the listener failed", self._name, exc_info=verdict.error)
@@ -216,7 +226,7 @@ class Workers:
     async def _await(self, job: Work) -> None:
         started = self._clock.monotonic()
         try:
-            returned = await _apart(self.listener.call(job.messages, job.context))
+            returned = await _apart(self.listener.call(job))
             outcome, error = read_outcome(returned), None
         except asyncio.CancelledError:
             self._end(job, None)  # closing interrupted it: neither done nor failed
@@ -231,6 +241,7 @@ class Workers:
 
     def _retire_thread(self) -> None:
         self._threads -= 1
+        self._retirements.append(None)
         self._wakes.put(False)
 
     def _wake(self) -> None:
@@ -252,24 +263,51 @@ class Workers:
         Waking a thread for each job would cost more than a quick listener. So one is woken, and it wakes the next just
         before its own call if there is more to do: all are there when calls take long, and one does it all when not.
         """
-        while self._wakes.get():
-            looks = True
-            while (job := self._next(looks)) is not None:
+        while True:
+            looks = self._wakes.get()
+            while not (self._retirements and not looks and self._retires()):
+                job = self._next(looks)
                 looks = False
+                if job is None:
+                    break
                 if not self._call(job):
                     return
+            else:
+                return
+
+    def _retires(self) -> bool:
+        try:
+            self._retirements.pop()
+        except IndexError:
+            return False
+        return True
 
     def _next(self, looks: bool) -> Work | None:
         """A job for a thread or task, which `looks` if it was woken to and not only stays to take what is left."""
         try:
-            job = self._ready.popleft()
+            job: Work | None = self._ready.popleft()
         except IndexError:
-            job = None
+            job = self._take() if self._anywhere else None
         if looks:
             self._looking = False
         # Also when there was none: one that came just before the last line went without a thread.
-        if self._ready and not self._looking:
+        if not self._looking and self._is_work:
             self._wake()
+        return job
+
+    def _take(self) -> Work | None:
+        """The first job that waits, begun, on a thread."""
+        job: Work | None = None
+        with self.taking:
+            while job is None and self._waiting:
+                job = self._waiting.popleft()
+                if job.begin():
+                    self._taken += 1
+                else:
+                    self._called_off.append(job)
+                    job = None
+        if self._called_off:
+            self._signal()
         return job
 
     def _call(self, job: Work) -> bool:
@@ -277,11 +315,14 @@ class Workers:
         started = self._clock.monotonic()
         error: BaseException | None = None
         try:
-            outcome = read_outcome(self.listener.call(job.messages, job.context))
+            outcome = read_outcome(self.listener.call(job))
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a listener must not end the thread unseen
             outcome, error = ConsumeOutcome.LATER, raised
         self._finished.append((job, Verdict(outcome, error, self._clock.monotonic() - started)))
-        # One wake-up of the loop serves all results that came before it.
+        return self._signal()
+
+    def _signal(self) -> bool:
+        """One wake-up of the loop serves all results that came before it."""
         if not self._signalled:
             self._signalled = True
             try:
@@ -292,6 +333,8 @@ class Workers:
 
     def _collect(self) -> None:
         self._signalled = False
+        while self._called_off:
+            self._called_off.popleft().done(None)
         while self._finished:
             self._end(*self._finished.popleft())
         self._pump()

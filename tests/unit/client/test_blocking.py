@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
 
@@ -279,20 +281,74 @@ def test_child_gets_a_loop_of_its_own() -> None:
     assert loop_threads() == []
 
 
-def test_interrupted_wait_cancels_the_call() -> None:
+@pytest.mark.parametrize("interrupts_the_wait", [True, False])
+def test_interrupted_wait_cancels_the_call(interrupts_the_wait: bool) -> None:
+    """Also when the signal itself ends no wait: it came a moment too early, or another thread was given it."""
     loop = background.acquire()
     caller = threading.get_ident()
     cancelled = threading.Event()
 
-    async def forever() -> None:
-        signal.pthread_kill(caller, signal.SIGINT)
+    async def long() -> None:
+        if interrupts_the_wait:
+            signal.pthread_kill(caller, signal.SIGINT)
+        else:
+            signal.raise_signal(signal.SIGINT)
         try:
-            await asyncio.get_running_loop().create_future()
+            await asyncio.sleep(WAIT)
         except asyncio.CancelledError:
             cancelled.set()
             raise
 
-    with pytest.raises(KeyboardInterrupt):
-        loop.call(forever)
-    assert cancelled.wait(WAIT)
-    background.release(loop)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.call(long)
+        assert cancelled.wait(WAIT)
+    finally:
+        background.release(loop)
+
+
+def test_an_interrupt_while_work_is_handed_over_cancels_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = background.acquire()
+    cancelled = threading.Event()
+    submit = loop.submit
+
+    async def long() -> None:
+        try:
+            await asyncio.sleep(WAIT)
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+
+    def interrupted(work: Callable[[], object]) -> None:
+        submit(work)
+        time.sleep(0.05)  # it has begun
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    try:
+        monkeypatch.setattr(loop, "submit", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            loop.call(long)
+        assert cancelled.wait(WAIT)
+    finally:
+        background.release(loop)
+
+
+def test_an_interrupt_before_the_loop_is_woken_does_not_stop_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = background.acquire()
+
+    class Interrupted:
+        def call_soon_threadsafe(self, _: Callable[[], object]) -> None:
+            raise KeyboardInterrupt
+
+    async def answer() -> int:
+        return 42
+
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(loop, "_loop", Interrupted())
+            with pytest.raises(KeyboardInterrupt):
+                loop.submit(lambda: None)
+        assert loop.begin(answer).result(WAIT) == 42
+    finally:
+        background.release(loop)

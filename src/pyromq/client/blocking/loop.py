@@ -11,11 +11,16 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Any, Generic, Protocol, TypeVar
 
 from pyromq.client.errors import ClientError, ForkedError, ServiceStateError
 
 T = TypeVar("T")
+
+LOOK_FOR_INTERRUPTS = 1.0
+"""A signal that comes just before a thread blocks, or that another thread was given, does not end its wait: so often it
+looks by itself whether there was one."""
 
 
 class BackgroundLoop:
@@ -45,13 +50,14 @@ class BackgroundLoop:
                 "a blocking call on PyroMQ's own event loop would wait for itself; use pyromq.aio in coroutines"
             )
         visit = _Visit(self._loop, make, context, first)
-        self.submit(visit.start)
         try:
+            self.submit(visit.start)
             return visit.result()
         except BaseException:
             if not visit.ended:
                 visit.abandoned = True
-                self.submit(visit.cancel)
+                with suppress(ForkedError, RuntimeError):  # what kept it from being submitted, too
+                    self.submit(visit.cancel)
             raise
 
     def begin(self, make: Callable[[], Coroutine[Any, Any, T]]) -> "Future[T]":
@@ -67,7 +73,11 @@ class BackgroundLoop:
         # Set before the loop is woken, cleared before the inbox is read: an item is never left behind.
         if not self._awake:
             self._awake = True
-            self._loop.call_soon_threadsafe(self._read_inbox)
+            try:
+                self._loop.call_soon_threadsafe(self._read_inbox)
+            except BaseException:  # an interrupt too: the next one must not take the loop for awake
+                self._awake = False
+                raise
 
     def check_process(self) -> None:
         pid = os.getpid()
@@ -186,7 +196,8 @@ class _Visit(Generic[T]):
 
     def result(self) -> T:
         """On the thread."""
-        self._arrival.acquire()
+        while not self._arrival.acquire(timeout=LOOK_FOR_INTERRUPTS):
+            pass
         if self._error is None:
             return self._result
         try:

@@ -72,9 +72,11 @@ class PullResult:
     messages: list[ReceivedMessage] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class PullRequest:
     """What to pull. `commit` is an offset to store on the way, `suspend` how long the broker may hold the request."""
+
+    # Not frozen, though nobody changes it: that would triple its price, and there is one for each pull.
 
     queue: MessageQueue
     offset: int

@@ -11,6 +11,7 @@ from pyromq.client.consumer.member import Member
 from pyromq.client.consumer.pull.prefetch import Lane, Leased, Prefetch
 from pyromq.client.consumer.retry import restore_topic
 from pyromq.protocol.message import ReceivedMessage
+from pyromq.protocol.names import RETRY_PREFIX
 
 
 class Inbox:
@@ -47,10 +48,12 @@ class Inbox:
         while self._buffer:
             leased = self._buffer.popleft()
             if leased.valid:
-                leased.lane.give(leased.message)
+                message = leased.message
+                leased.lane.give(message)
                 self._given.add(leased.lane)
-                restore_topic(leased.message, self._member.group, self._member.namespace)
-                return leased.message
+                if self._member.namespace or message.topic.startswith(RETRY_PREFIX):
+                    restore_topic(message, self._member.group, self._member.namespace)
+                return message
         return None
 
     def finish(self) -> None:

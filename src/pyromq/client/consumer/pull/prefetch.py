@@ -99,6 +99,7 @@ class Prefetch:
 
     def __init__(self, member: Member[PullConfig], fetcher: Fetcher) -> None:
         self._config = member.config
+        self._limits = member.config.queue_limits
         self._clock = member.clock
         self._fetcher = fetcher
         self._starts = member.starts
@@ -219,8 +220,7 @@ class Prefetch:
                 await asyncio.sleep(0)  # the others on this loop get their turn
 
     def _is_full(self, lane: Lane) -> bool:
-        config = self._config
-        return self._cached > config.pull_threshold_for_all or config.queue_limits.exceeded(lane.held) is not None
+        return self._cached > self._config.pull_threshold_for_all or self._limits.exceeded(lane.held) is not None
 
     async def _pull(self, lane: Lane) -> float:
         """One round; how long to wait before the next."""

@@ -50,6 +50,7 @@ class PullLoops:
         self.limits: dict[str, QueueLimits] = {}
         self._member = member
         self._config = member.config
+        self._usual_limits = member.config.queue_limits
         self._clock = member.clock
         self._fetcher = fetcher
         self._dispatch = consumption.dispatch
@@ -120,7 +121,7 @@ class PullLoops:
         return NO_SUBSCRIPTION_DELAY if queue.topic not in self._member.subscriptions.by_topic else None
 
     def _excess(self, queue: MessageQueue, held: ProcessQueue) -> str | None:
-        return self.limits.get(queue.topic, self._config.queue_limits).exceeded(held, ordered=self._orderly)
+        return self.limits.get(queue.topic, self._usual_limits).exceeded(held, ordered=self._orderly)
 
     def _log_flow(self, queue: MessageQueue, over: str) -> None:
         now = self._clock.monotonic()

@@ -1,6 +1,7 @@
 """Clients while servers die under them: two name servers and two brokers, all processes, killed under load."""
 
 import asyncio
+import signal
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +24,7 @@ BOUND = 60.0
 """Ends a test that hangs once its servers run."""
 ENOUGH = 30
 """Messages of each kind that must get through in each phase."""
+ANSWERED = (SendMode.SYNC, SendMode.ASYNC)
 
 
 class Place(NamedTuple):
@@ -47,14 +49,18 @@ class Ledger:
         self.elsewhere: Counter[SendMode] = Counter()
         """Messages that were acknowledged by another broker than the one that failed."""
         self.counts: Counter[tuple[SendMode, str]] = Counter()
+        self.under_way: Counter[tuple[SendMode, str]] = Counter()
+        """Attempts that wait for their outcome."""
         self._changed = asyncio.Event()
 
     def before(self, context: SendContext) -> None:
-        pass
+        self.under_way[context.mode, context.queue.broker_name] += 1
+        self._changed.set()
 
     def after(self, context: SendContext) -> None:
         assert isinstance(context.message, Message)
         broker, body = context.queue.broker_name, context.message.body
+        self.under_way[context.mode, broker] -= 1
         if context.error is not None:
             self.failed[body] = broker
         elif context.mode is SendMode.ONEWAY:
@@ -73,12 +79,12 @@ class Ledger:
         self._changed.set()
 
     async def change(self) -> None:
-        """Wait for the next receipt."""
+        """Wait for the next attempt or receipt."""
         self._changed.clear()
         await self._changed.wait()
 
     async def reach(self, done: Callable[[], bool]) -> None:
-        """Wait for something that receipts bring about; the test's own limit bounds it."""
+        """Wait for something that attempts and receipts bring about; the test's own limit bounds it."""
         while not done():
             await self.change()
 
@@ -177,8 +183,11 @@ async def test_senders_outlive_a_broker_and_a_name_server(tmp_path: Path) -> Non
             async with asyncio.TaskGroup() as group:
                 group.create_task(load.run())
                 await ledger.advance(*BOTH)
+                # It dies with sends of both kinds under way: one that comes later may know already that it is gone.
+                servers.brokers[0].signal(signal.SIGSTOP)
+                await ledger.reach(lambda: all(ledger.under_way[mode, "broker-a"] > 0 for mode in ANSWERED))
                 await asyncio.to_thread(servers.brokers[0].kill)
-                await ledger.reach(lambda: ledger.elsewhere[SendMode.SYNC] > 0 and ledger.elsewhere[SendMode.ASYNC] > 0)
+                await ledger.reach(lambda: all(ledger.elsewhere[mode] > 0 for mode in ANSWERED))
                 await ledger.advance("broker-b")
                 await asyncio.to_thread(servers.names[0].kill)
                 await ledger.advance("broker-b")

@@ -298,7 +298,11 @@ class Workers:
     def _take(self) -> Work | None:
         """The first job that waits, begun, on a thread."""
         job: Work | None = None
-        with self.taking:
+        # Threads that wait for each other here would go on doing so for every job: one that would have to leaves it to
+        # the other, which wakes the next.
+        if not self.taking.acquire(blocking=False):
+            return None
+        try:
             while job is None and self._waiting:
                 job = self._waiting.popleft()
                 if job.begin():
@@ -306,6 +310,8 @@ class Workers:
                 else:
                     self._called_off.append(job)
                     job = None
+        finally:
+            self.taking.release()
         if self._called_off:
             self._signal()
         return job

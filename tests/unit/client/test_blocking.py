@@ -5,7 +5,6 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any
@@ -309,10 +308,11 @@ def test_interrupted_wait_cancels_the_call(interrupts_the_wait: bool) -> None:
 
 def test_an_interrupt_while_work_is_handed_over_cancels_it(monkeypatch: pytest.MonkeyPatch) -> None:
     loop = background.acquire()
-    cancelled = threading.Event()
+    begun, cancelled = threading.Event(), threading.Event()
     submit = loop.submit
 
     async def long() -> None:
+        begun.set()
         try:
             await asyncio.sleep(WAIT)
         except asyncio.CancelledError:
@@ -321,7 +321,7 @@ def test_an_interrupt_while_work_is_handed_over_cancels_it(monkeypatch: pytest.M
 
     def interrupted(work: Callable[[], object]) -> None:
         submit(work)
-        time.sleep(0.05)  # it has begun
+        assert begun.wait(WAIT)
         monkeypatch.undo()
         raise KeyboardInterrupt
 

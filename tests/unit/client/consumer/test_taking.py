@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-import time
 from collections import Counter
 from typing import Any
 
@@ -50,14 +49,17 @@ async def test_one_thread_keeps_the_order() -> None:
 
 @asyncio_test
 async def test_no_more_run_at_a_time_than_the_limit_also_after_it_was_lowered() -> None:
-    lock, running, most = threading.Lock(), 0, Counter[int]()
+    lock, gate, running, most = threading.Lock(), threading.Semaphore(0), 0, Counter[int]()
+    loop, four = asyncio.get_running_loop(), asyncio.Event()
 
     def listener(_: Any) -> None:
         nonlocal running
         with lock:
             running += 1
             most[phase] = max(most[phase], running)
-        time.sleep(0.002)
+            if running == 4:
+                loop.call_soon_threadsafe(four.set)
+        gate.acquire()
         with lock:
             running -= 1
 
@@ -65,10 +67,10 @@ async def test_no_more_run_at_a_time_than_the_limit_also_after_it_was_lowered() 
     pool = workers(listener, 4)
     jobs = Jobs(300)
     pool.submit(jobs.list, anywhere=True)
-    await asyncio.sleep(0.02)
-    pool.limit = 2
-    await asyncio.sleep(0.1)  # calls under way end
+    await asyncio.wait_for(four.wait(), WAIT)
     phase = 2
+    pool.limit = 2
+    gate.release(300)
     await asyncio.wait_for(jobs.all_done.wait(), WAIT)
     assert most[1] == 4
     assert most[2] <= 2

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,7 @@ _JVM = (
     "-XX:InitiatingHeapOccupancyPercent=30", "-XX:SoftRefLRUPolicyMSPerMB=0", "-XX:-OmitStackTraceInFastThrow",
     "-XX:+AlwaysPreTouch", "-XX:MaxDirectMemorySize=15g", "-XX:-UseLargePages",
 )  # fmt: skip
-_OPENED = (
+OPENED = (
     "--add-exports=java.base/jdk.internal.ref=ALL-UNNAMED", "--add-opens=java.base/java.nio=ALL-UNNAMED",
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
 )  # fmt: skip
@@ -89,7 +89,7 @@ def _command(name: str, folder: Path, heap: str) -> list[str]:
     if name != APACHE:
         return [sys.executable, "-m", "pyromq", "broker", "-c", config]
     main = ["-cp", apache_servers(SERVER_VERSION), "org.apache.rocketmq.broker.BrokerStartup", "-c", config]
-    return ["java", *HEAPS[heap], *_JVM, *_OPENED, f"-Duser.home={folder}", *main]
+    return ["java", *HEAPS[heap], *_JVM, *OPENED, f"-Duser.home={folder}", *main]
 
 
 @contextlib.contextmanager
@@ -98,25 +98,31 @@ def running(name: str, folder: Path, flush: str, heap: str) -> Iterator[Contende
     with our_name_server(folder / "namesrv") as name_server:
         settings = {"flushDiskType": flush, "mappedFileSizeCommitLog": str(1 << 30)}
         port = write_properties(folder, name_server.address, f"{name}-{flush.lower()}", settings)
+        command = _command(name, folder, heap)
+        environ = {"ROCKETMQ_HOME": str(folder), VARIABLE: "0" if name == PURE else "1"}
         begun = time.perf_counter()
-        with (folder / "broker.log").open("wb") as log:
-            process = subprocess.Popen(
-                _command(name, folder, heap),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "ROCKETMQ_HOME": str(folder), VARIABLE: "0" if name == PURE else "1"},
-            )
-        try:
+        with server(name, command, folder / "broker.log", environ) as process:
             address = f"127.0.0.1:{port}"
             _first_send(address, process, folder / "broker.log")
             started = time.perf_counter() - begun
             yield Contender(name, address, name_server.address, process.pid, started, folder)
-        finally:
-            if process.poll() is not None:
-                said = (folder / "broker.log").read_text()[-4000:]
-                print(f"{name} ended by itself with {process.returncode}:\n{said}", file=sys.stderr)
-            process.send_signal(signal.SIGKILL)
-            process.wait(STOP_BOUND)
+
+
+@contextlib.contextmanager
+def server(name: str, command: list[str], log: Path, environ: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process until the end of the block, when it is killed; one that has ended by then is reported."""
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            command, stdout=out, stderr=subprocess.STDOUT, cwd=log.parent, env={**os.environ, **environ}
+        )
+    try:
+        yield process
+    finally:
+        if process.poll() is not None:
+            said = log.read_text()[-4000:]
+            print(f"{name} ended by itself with {process.returncode}:\n{said}", file=sys.stderr)
+        process.send_signal(signal.SIGKILL)
+        process.wait(STOP_BOUND)
 
 
 def _first_send(address: str, process: "subprocess.Popen[bytes]", log: Path) -> None:

@@ -80,11 +80,11 @@ class Row:
 
 def generate(module: str, *options: str) -> dict[str, float]:
     """Run a generator in a process of its own."""
-    return _said([sys.executable, "-m", f"benchmarks.{module}", *options])
+    return said([sys.executable, "-m", f"benchmarks.{module}", *options])
 
 
-def _said(command: list[str]) -> dict[str, float]:
-    """What a program says in the last line it prints."""
+def said(command: list[str]) -> dict[str, float]:
+    """What a program says in the last line it prints. RuntimeError if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=BOUND)
     if done.returncode:
         raise RuntimeError(f"{command[0]} … {' '.join(command[-8:])} failed:\n{done.stderr[-2000:]}")
@@ -317,7 +317,7 @@ def _java_client(depth: int) -> Row:
             "java-load",
             *options,
         ]
-        result = _said(command)
+        result = said(command)
         return Sample({name: result["per_second"]}, failed=int(result["failed"]))
 
     return Row(name, FLUSH_TYPES[0], measure, {name: "msgs/s"})

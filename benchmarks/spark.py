@@ -1,7 +1,8 @@
 """Spark's sources beside Spark's own: messages over the network and from log files against Parquet, batch and stream.
 
 All contenders read the same messages of about 1 KB into the `noop` sink of one local session, in turn. The share of
-Parquet says what a format costs; the trigger times say what a micro-batch costs beside Spark's own rate source.
+Parquet says what a format costs; the trigger times say what a micro-batch costs beside Spark's own rate source; looks
+say what a stream without news costs over many queues.
 `--profile` also prints where a task spends its time.
 """
 
@@ -22,21 +23,23 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyspark.sql import DataFrame, SparkSession
 from tests.processes import Server
 
+from benchmarks.looks import looks
 from benchmarks.report import best_of, show
 from pyromq import Admin, native
+from pyromq.arrow import scalar
+from pyromq.arrow.columns import COLUMNS, DEFAULT
+from pyromq.arrow.decoder import decode
+from pyromq.arrow.recordlayout import walk
+from pyromq.arrow.rowspec import RowSpec, Segment
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.properties import encode_properties
 from pyromq.protocol.records.host import pack_host
 from pyromq.protocol.records.record import decode_records, encode_record
-from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.options import read_options
 from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import SourceOptions
-from pyromq.spark.task import scalar
-from pyromq.spark.task.decoder import RowSpec, Segment, decode
 from pyromq.spark.task.pull import Puller, cached_cluster
-from pyromq.spark.task.recordlayout import walk
-from pyromq.spark.task.rowshape import RowShape, message_columns
+from pyromq.spark.task.rowplan import message_columns, row_shape
 from pyromq.store.config import FlushDiskType, StoreConfig
 from pyromq.store.log.put import PutMessage
 from pyromq.store.messagestore import MessageStore
@@ -142,11 +145,11 @@ def triggers(frame: DataFrame, folder: Path, feed: Callable[[], None] | None = N
 def without_spark(namesrv: str, count: int) -> tuple[float, float, pstats.Stats]:
     """Wall and processor seconds of one process that only pulls and decodes, and where they went."""
     options = read_options(SourceOptions, {"nameServer": namesrv, "topic": TOPIC}, {})
-    schema = pa.schema([(name, COLUMNS[name][1]) for name in message_columns(options)])
+    schema = pa.schema([(name, COLUMNS[name]) for name in message_columns(options)])
     each = count // QUEUES
     ranges = [Range(TOPIC, "broker-a", queue, 0, each) for queue in range(QUEUES)]
     puller = Puller(options, cached_cluster(options))
-    shape = RowShape.plan(options, schema)
+    shape = row_shape(options, schema)
     start, used = time.perf_counter(), time.process_time()
     rows = sum(batch.num_rows for batch in puller.batches(ranges, shape))
     times = time.perf_counter() - start, time.process_time() - used
@@ -218,8 +221,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="take the best of this many (default: %(default)s)")
     parser.add_argument("--messages", type=int, default=400_000, help="of 1 KB each (default: %(default)s)")
     parser.add_argument("--decoder", action="store_true", help="only the decoder, without servers and Spark")
+    parser.add_argument("--queues", type=int, default=10_000, help="of a look (default: %(default)s)")
+    parser.add_argument("--looks", action="store_true", help="only looks at many queues, without Spark")
     parser.add_argument("--profile", action="store_true", help="print where a task spends its time")
     given = parser.parse_args()
+    if given.looks:
+        with tempfile.TemporaryDirectory(prefix="pyromq-looks-") as name:
+            show("looks of a stream", looks(Path(name), given.queues), as_json=given.json)
+        return
     figures = decoding(given.rounds)
     if given.decoder:
         show("spark decoder, 1 KB messages", figures, as_json=given.json)
@@ -234,6 +243,8 @@ def main() -> None:
                 profile.sort_stats("tottime").print_stats(25)
             with session(folder) as spark:
                 figures |= measure(spark, namesrv, folder, count, given.rounds)
+    with tempfile.TemporaryDirectory(prefix="pyromq-looks-") as name:
+        figures |= looks(Path(name), given.queues)
     figures |= {"pull and decode, one process, rows/s": count / wall, "the same per processor second": count / used}
     figures["peak memory of the driver, MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     show("spark sources, 1 KB messages", figures, as_json=given.json)

@@ -14,18 +14,15 @@ import contextlib
 import json
 import re
 import shutil
-import statistics
 import sys
 import tempfile
-import time
-from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from benchmarks.contenders import APACHE, HEAPS, OURS, PURE, Contender, running
 from benchmarks.race import FLUSH_TYPES, FULL, QUICK, Pacing, Row, generate, rows
-from benchmarks.standings import Standing, markdown, show, write_page
+from benchmarks.rounds import Rounds
+from benchmarks.standings import markdown, show, write_page
 from pyromq.native import core
 
 WARM_UP = {APACHE: 25.0, OURS: 2.0, PURE: 2.0}
@@ -47,22 +44,11 @@ class Plan:
 
 
 class Race:
-    """Collects the figures of all rounds: name of the figure → contender → values."""
+    """Brokers under load, and how they start."""
 
     def __init__(self, plan: Plan) -> None:
-        self.values: dict[str, dict[str, list[float]]] = defaultdict(lambda: {name: [] for name in plan.contenders})
-        self.units: dict[str, str] = {}
-        self.lower: set[str] = set()
-        self.busy: dict[str, float] = defaultdict(float)
-        self.failed: dict[str, int] = defaultdict(int)
+        self.rounds = Rounds(plan.contenders)
         self._plan = plan
-
-    def add(self, contender: str, figure: str, value: float, unit: str, *, lower: bool) -> None:
-        """Note one value."""
-        self.values[figure][contender].append(value)
-        self.units[figure] = unit
-        if lower:
-            self.lower.add(figure)
 
     def run(self, chosen: list[Row], folder: Path) -> None:
         """Everything that was chosen."""
@@ -78,15 +64,10 @@ class Race:
             ]
             for contender in contenders:
                 self._warm_up(contender)
-            for row in chosen:
-                for contender in contenders:
-                    row.prepare(contender)
-            for number in range(self._plan.rounds):
-                turn = number % len(contenders)
-                self._round(number, chosen, [*contenders[turn:], *contenders[:turn]])
+            self.rounds.run(self._plan.rounds, chosen, contenders, self._plan.pacing)
             if flush == FLUSH_TYPES[0]:
                 for contender in contenders:
-                    self.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
+                    self.rounds.add(contender.name, LOADED_MEMORY, contender.memory().own, "MB", lower=True)
         for contender in contenders:
             shutil.rmtree(contender.folder, ignore_errors=True)
 
@@ -95,56 +76,14 @@ class Race:
         for number in range(self._plan.rounds):
             for name in self._plan.contenders:
                 with running(name, folder / f"start-{name}-{number}", "ASYNC_FLUSH", self._plan.heap) as contender:
-                    self.add(name, START_UP, contender.started, "s", lower=True)
-                    self.add(name, IDLE_MEMORY, contender.memory().resident, "MB", lower=True)
-
-    def standings(self) -> list[Standing]:
-        """The outcome, figure by figure; those of the processor time last. What not all have is left out."""
-        whole = [figure for figure, values in self.values.items() if len({len(seen) for seen in values.values()}) == 1]
-        figures = sorted(whole, key=lambda figure: figure.startswith("CPU"))
-        return [self._standing(figure) for figure in figures]
-
-    def _standing(self, figure: str) -> Standing:
-        values = self.values[figure]
-        pure = tuple(values.get(PURE, ())) if OURS in values else ()
-        ours = tuple(values[OURS if OURS in values else PURE])
-        return Standing(
-            figure,
-            self.units[figure],
-            figure in self.lower,
-            tuple(values[APACHE]),
-            ours,
-            self._ratio(figure, ours),
-            self.busy[figure],
-            pure,
-            self._ratio(figure, pure) if pure else 0.0,
-        )
-
-    def _ratio(self, figure: str, ours: Sequence[float]) -> float:
-        pairs = zip(self.values[figure][APACHE], ours, strict=True)
-        return statistics.median(theirs / mine if figure in self.lower else mine / theirs for theirs, mine in pairs)
+                    self.rounds.add(name, START_UP, contender.started, "s", lower=True)
+                    self.rounds.add(name, IDLE_MEMORY, contender.memory().resident, "MB", lower=True)
 
     def _warm_up(self, contender: Contender) -> None:
         seconds = WARM_UP[contender.name] * self._plan.warm_up
         for depth, size in ((256, 128), (32, 1024)):
             options = ("--depth", str(depth), "--size", str(size), "--seconds", str(seconds / 2))
             generate("load", "send", contender.address, *options)
-
-    def _round(self, number: int, chosen: list[Row], contenders: list[Contender]) -> None:
-        for row in chosen:
-            begun = time.monotonic()
-            for contender in contenders:
-                known = {
-                    figure: tuple(value for seen in values.values() for value in seen)
-                    for figure, values in self.values.items()
-                }
-                sample = row.measure(contender, self._plan.pacing, known)
-                for figure, value in sample.figures.items():
-                    self.add(contender.name, figure, value, row.units[figure], lower=figure in row.lower)
-                    self.busy[figure] = max(self.busy[figure], sample.busy)
-                if sample.failed:
-                    self.failed[f"{row.name}: {contender.name}"] += sample.failed
-            print(f"round {number + 1}: {row.name} ({time.monotonic() - begun:.1f} s)", file=sys.stderr)
 
 
 def main() -> None:
@@ -172,17 +111,17 @@ def main() -> None:
             if re.search(options.rows, START_UP) or re.search(options.rows, IDLE_MEMORY):
                 race.starts(Path(folder))
     except BaseException:
-        show(race.standings(), race.failed)  # half an hour should not be lost
+        show(race.rounds.standings(), race.rounds.failed)  # half an hour should not be lost
         raise
-    standings = race.standings()
+    standings = race.rounds.standings()
     if options.markdown is not None:
         said = "native core" if OURS in ours else "Python alone"
-        page = markdown(standings, race.failed, options.heap, race_command(), options.rounds or rounds, said)
+        page = markdown(standings, race.rounds.failed, options.heap, race_command(), options.rounds or rounds, said)
         write_page(options.markdown, page)
     if options.json:
-        print(json.dumps({"rows": [asdict(standing) for standing in standings], "failed": race.failed}))
+        print(json.dumps({"rows": [asdict(standing) for standing in standings], "failed": race.rounds.failed}))
     else:
-        show(standings, race.failed)
+        show(standings, race.rounds.failed)
 
 
 def race_command() -> str:

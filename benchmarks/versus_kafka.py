@@ -3,9 +3,12 @@
     python -m benchmarks.versus_kafka --markdown docs/benchmarks.md     # everything, about five minutes
     python -m benchmarks.versus_kafka --json --messages 40000 --rounds 1
 
-Needs Java and Maven. Rows are in `sources`, Kafka's server in `kafka`. Our topic is filled first, without a network,
-and Kafka's from it by Spark: same bodies, keys and partitions. Each source is warmed up by one pass over all rows; then
-each round measures each row on one and on the other, and the next round in the other order.
+Needs Java and Maven. Rows are in `sources` and `sinks`, Kafka's server in `kafka`. Our topic is filled first, without a
+network, and Kafka's from it by Spark: same bodies, keys and partitions. Each source is warmed up by one pass over all
+rows; then each round measures each row on one and on the other, and the next round in the other order.
+
+`--launcher installed` is what users have who follow docs/spark.md: a local session with `register(spark)`. `fork` is
+`register(spark, fork=True)`, and `none` a session that finds the format by itself.
 """
 
 import argparse
@@ -30,11 +33,14 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks import sinks
 from benchmarks.kafka import CONNECTOR_VERSION, HEAP, KAFKA_VERSION, connector_jars, require_tools, running
 from benchmarks.report import write_section
 from benchmarks.sources import BOUND, KAFKA, OURS, Bench, Row, Source, bounded, kafka_source, our_source, rows
 from benchmarks.spark import BODY, QUEUES, TOPIC, broker, fill, session
 from benchmarks.standings import machine, spread
+from benchmarks.startstate import StartState, apply, start_state
+from pyromq.spark.launch.registration import Launch
 
 CORES = 2
 HEADING = "\n## Beside Kafka on Spark\n"
@@ -116,7 +122,9 @@ def versions(connector: str) -> dict[str, str]:
     }
 
 
-def markdown(outcomes: Sequence[Outcome], names: Mapping[str, str], count: int, load: float, command: str) -> str:
+def markdown(
+    outcomes: Sequence[Outcome], names: Mapping[str, str], state: StartState, count: int, load: float, command: str
+) -> str:
     """What was measured, as the section of the page."""
     rounds = len(outcomes[0].ours)
     introduction = (
@@ -130,6 +138,7 @@ def markdown(outcomes: Sequence[Outcome], names: Mapping[str, str], count: int, 
         f"- Date: {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         f"- Machine: {machine()}; load average at the start {load:.1f}",
         f"- Versions: {', '.join(f'{name} {text}' for name, text in names.items())}; Kafka with `{' '.join(HEAP)}`",
+        f"- Processes of PyroMQ's source: {state}",
         f"- Command: `{command}`",
         "",
         "| | unit | Kafka | PyroMQ | times better |",
@@ -161,7 +170,15 @@ def main() -> None:
     parser.add_argument(
         "--connector", default=CONNECTOR_VERSION, help="release of spark-sql-kafka (default: %(default)s)"
     )
+    parser.add_argument(
+        "--launcher",
+        type=Launch,
+        choices=list(Launch),
+        default=Launch.INSTALLED,
+        help="how the Python processes of our source are started (default: %(default)s)",
+    )
     options = parser.parse_args()
+    state = start_state(options.launcher)
     # Asked to end, clean up all the same: servers and folders go with the blocks below.
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     load = os.getloadavg()[0]
@@ -171,7 +188,7 @@ def main() -> None:
     except RuntimeError as error:
         sys.exit(f"versus_kafka: {error}")
     count = options.messages // QUEUES * QUEUES
-    chosen = [row for row in rows() if re.search(options.rows, row.name)]
+    chosen = [row for row in (*rows(), *sinks.rows()) if re.search(options.rows, row.name)]
     needed = max((row.needs for row in chosen), default=0)
     if not 0 < needed <= count or options.rounds < 1:
         parser.error(f"it takes a row, a round and, for these rows, {needed} messages")
@@ -185,6 +202,7 @@ def main() -> None:
             running(folder / "kafka", QUEUES) as address,
             session(folder, cores=CORES, jars=jars) as spark,
         ):
+            apply(spark, options.launcher)
             sources = kafka_source(address, TOPIC), our_source(namesrv, TOPIC)
             with bounded(BOUND, "filling Kafka's topic"):
                 copy(spark, sources[1], sources[0], count)
@@ -192,9 +210,10 @@ def main() -> None:
     names = versions(options.connector)
     if options.markdown is not None:
         command = f"python -m benchmarks.versus_kafka {' '.join(sys.argv[1:])}".strip()
-        write_section(options.markdown, HEADING, markdown(outcomes, names, count, load, command))
+        write_section(options.markdown, HEADING, markdown(outcomes, names, state, count, load, command))
     if options.json:
         facts = {"benchmark": "spark sources beside Kafka", "versions": names, "messages": count, "load": load}
+        facts["start"] = asdict(state)
         print(json.dumps({**facts, "rows": [asdict(each) for each in outcomes]}))
     else:
         show(outcomes, names)

@@ -5,7 +5,7 @@ python examples/consumer.py
 
 import os
 import signal
-import threading
+from queue import SimpleQueue
 
 from pyromq import PushConsumer, ReceivedMessage
 
@@ -22,9 +22,9 @@ def handle(message: ReceivedMessage) -> None:
     print(line, end="", flush=True)  # in one piece, since threads share the terminal
 
 
-stop = threading.Event()
-signal.signal(signal.SIGINT, lambda *_: stop.set())
-signal.signal(signal.SIGTERM, lambda *_: stop.set())
+stop: SimpleQueue[int] = SimpleQueue()  # unlike an event, a signal may put into it whatever the thread does just then
+signal.signal(signal.SIGINT, lambda number, _: stop.put(number))
+signal.signal(signal.SIGTERM, lambda number, _: stop.put(number))
 
 with consumer:
-    stop.wait()
+    stop.get()

@@ -53,6 +53,12 @@ class ArrowColumns:
 def arrow_columns(
     buffer: bytes | memoryview, starts: Any, owners: Any, segments: Sequence[tuple[Any, ...]], spec: Any
 ) -> tuple[ArrowColumns, bytes, bytes] | None: ...
+def pulled_columns(
+    bodies: Sequence[bytes | memoryview], segments: Sequence[tuple[Any, ...]], spec: Any
+) -> ArrowColumns | None: ...
+def body_columns(
+    count: int, bodies: tuple[Any, Any, Any, int], fields: Sequence[tuple[str, str]]
+) -> tuple[ArrowColumns, bytes] | None: ...
 def plain_starts(buffer: bytes | memoryview, start: int) -> bytes | None: ...
 def are_sound(
     log: object, start: int, entries: object, index: int, first: int, picked: object, verify_crc: bool, /
@@ -82,7 +88,7 @@ def batch_rows(
     count: int,
     bodies: tuple[Any, Any, Any, int],
     properties: Sequence[tuple[str, tuple[Any, Any, Any, int]]],
-    ids: tuple[str, int],
+    ids: tuple[str, int] | None,
 ) -> tuple[bytes, bytes] | None: ...
 
 class SendRun:

@@ -1,4 +1,4 @@
-//! Records as Arrow columns: twin of the vectors of `spark/task/decoder.py`, for records that are plain.
+//! Records as Arrow columns: twin of the vectors of `arrow/decoder.py`, for records that are plain.
 //!
 //! A record that is not (damaged, compressed, an inner batch, IPv6 hosts, text that is not UTF-8) is left over for
 //! Python by its number, with all others untouched by it. The lock is not held while columns are made.
@@ -19,8 +19,8 @@ const HEAD: usize = 88;
 const MIN_SIZE: usize = 91;
 const COMPRESSED: i32 = 0x1;
 const WRAPPED: i32 = 0xC0;
-const MIN_TIME: i64 = -62_135_596_800_000;
-const MAX_TIME: i64 = 253_402_300_799_999;
+pub const MIN_TIME: i64 = -62_135_596_800_000;
+pub const MAX_TIME: i64 = 253_402_300_799_999;
 const MAX_BYTES: usize = i32::MAX as usize;
 /// Properties of one record; what has more is not plain.
 const MAX_ENTRIES: usize = 64;
@@ -61,7 +61,7 @@ type Segment = (usize, Option<String>, String, i64, i64, i64);
 /// Columns of one length, for anything that imports Arrow's C data interface.
 #[pyclass(frozen, module = "pyromq_native")]
 pub struct ArrowColumns {
-    root: Arc<Column>,
+    pub root: Arc<Column>,
 }
 
 #[pymethods]
@@ -103,6 +103,12 @@ pub fn arrow_columns<'py>(
     }))
 }
 
+/// Columns of all records of some answers to pulls, a segment for each. None unless all of them are plain.
+#[pyfunction]
+pub fn pulled_columns(py: Python<'_>, bodies: Vec<Bytes>, segments: Vec<Segment>, spec: Spec) -> Option<ArrowColumns> {
+    py.detach(|| columns_of_pulls(&bodies, &segments, &spec)).map(|root| ArrowColumns { root: Arc::new(root) })
+}
+
 /// Starts of records that lie back to back from `start` to the end, as 64-bit numbers. None where a size is wrong.
 #[pyfunction]
 pub fn plain_starts<'py>(py: Python<'py>, buffer: Bytes, start: usize) -> Option<Bound<'py, PyBytes>> {
@@ -134,38 +140,106 @@ fn columns_of(
     if data.len() > MAX_BYTES || starts.len() != owners.len() {
         return None;
     }
-    let count = starts.len() / 8;
-    let mut made = Vec::with_capacity(spec.columns.len());
-    for name in &spec.columns {
-        made.push(Building::new(name, spec, segments, count)?);
-    }
-    if let Some(Building::Body(texts)) = made.iter_mut().find(|each| matches!(each, Building::Body(_))) {
-        texts.data.reserve(numbers(starts).map(|start| claimed_body(data, start)).sum::<usize>().min(data.len()));
-    }
-    let needs = Needs::of(&made, spec);
-    let mut entries = Vec::new();
+    let mut table = Table::new(spec, segments, starts.len() / 8)?;
+    table.reserve(numbers(starts).map(|start| claimed_body(data, start)).sum::<usize>().min(data.len()));
     let (mut rows, mut left) = (Vec::with_capacity(starts.len()), Vec::new());
     for (row, (start, owner)) in numbers(starts).zip(numbers(owners)).enumerate() {
-        let segment = segments.get(usize::try_from(owner).ok()?)?;
-        match Record::read(data, start, segment, spec, &needs, &mut entries) {
-            Verdict::Plain(record) => {
-                rows.extend_from_slice(&(row as i64).to_ne_bytes());
-                for each in &mut made {
-                    each.push(&record, &entries, segment);
-                }
-            }
-            Verdict::Unwanted => {}
-            Verdict::Odd => left.extend_from_slice(&(row as i64).to_ne_bytes()),
+        match table.take(data, start, segments.get(usize::try_from(owner).ok()?)?) {
+            Taken::Row => rows.extend_from_slice(&(row as i64).to_ne_bytes()),
+            Taken::Unwanted => {}
+            Taken::Odd => left.extend_from_slice(&(row as i64).to_ne_bytes()),
         }
     }
-    let length = rows.len() / 8;
-    let mut children = Vec::with_capacity(made.len());
-    for (name, each) in spec.columns.iter().zip(made) {
-        children.push(Arc::new(each.finish(name, length)?));
+    Some((table.finish(rows.len() / 8)?, rows, left))
+}
+
+/// Columns of records that lie back to back in several buffers, a segment for each. None unless all are plain.
+fn columns_of_pulls(bodies: &[Bytes], segments: &[Segment], spec: &Spec) -> Option<Column> {
+    let size = bodies.iter().map(|body| body.slice().len()).sum::<usize>();
+    if size > MAX_BYTES || bodies.len() != segments.len() {
+        return None;
     }
-    let root =
-        Column { name: String::new(), format: c"+s", nullable: false, length, nulls: 0, buffers: vec![None], children };
-    Some((root, rows, left))
+    let count = segments.iter().map(|segment| segment.0).sum::<usize>().min(size / MIN_SIZE);
+    let mut table = Table::new(spec, segments, count)?;
+    table.reserve(size.saturating_sub(count.saturating_mul(MIN_SIZE)));
+    let mut length = 0;
+    for (body, segment) in bodies.iter().map(Bytes::slice).zip(segments) {
+        let mut at = 0;
+        while at < body.len() {
+            let size = usize::try_from(i32::from_be_bytes(*body.get(at..)?.first_chunk()?)).ok()?;
+            match table.take(body, i64::try_from(at).ok()?, segment) {
+                Taken::Row => length += 1,
+                Taken::Unwanted => {}
+                Taken::Odd => return None,
+            }
+            at += size; // which a record that is not odd has
+        }
+    }
+    table.finish(length)
+}
+
+enum Taken {
+    Row,
+    Unwanted,
+    Odd,
+}
+
+/// Columns in the making.
+struct Table<'a, 'b> {
+    spec: &'b Spec,
+    needs: Needs,
+    made: Vec<Building>,
+    entries: Vec<Entry<'a>>,
+}
+
+impl<'a, 'b> Table<'a, 'b> {
+    fn new(spec: &'b Spec, segments: &[Segment], count: usize) -> Option<Self> {
+        let mut made = Vec::with_capacity(spec.columns.len());
+        for name in &spec.columns {
+            made.push(Building::new(name, spec, segments, count)?);
+        }
+        let needs = Needs::of(&made, spec);
+        Some(Self { spec, needs, made, entries: Vec::new() })
+    }
+
+    /// Make room for so many bytes of bodies.
+    fn reserve(&mut self, bodies: usize) {
+        if let Some(Building::Body(texts)) = self.made.iter_mut().find(|each| matches!(each, Building::Body(_))) {
+            texts.data.reserve(bodies);
+        }
+    }
+
+    /// A row of the record at `start`, if it is plain and wanted.
+    #[inline]
+    fn take(&mut self, data: &'a [u8], start: i64, segment: &Segment) -> Taken {
+        match Record::read(data, start, segment, self.spec, &self.needs, &mut self.entries) {
+            Verdict::Plain(record) => {
+                for each in &mut self.made {
+                    each.push(&record, &self.entries, segment);
+                }
+                Taken::Row
+            }
+            Verdict::Unwanted => Taken::Unwanted,
+            Verdict::Odd => Taken::Odd,
+        }
+    }
+
+    /// All of them as children of one. None when a column has become too large.
+    fn finish(self, length: usize) -> Option<Column> {
+        let mut children = Vec::with_capacity(self.made.len());
+        for (name, each) in self.spec.columns.iter().zip(self.made) {
+            children.push(Arc::new(each.finish(name, length)?));
+        }
+        Some(Column {
+            name: String::new(),
+            format: c"+s",
+            nullable: false,
+            length,
+            nulls: 0,
+            buffers: vec![None],
+            children,
+        })
+    }
 }
 
 /// 64-bit numbers out of their bytes.
@@ -387,14 +461,14 @@ fn long(head: &Head, at: usize) -> i64 {
 
 /// Which values are not null; nothing is noted before the first null.
 #[derive(Default)]
-struct Validity {
+pub struct Validity {
     bits: Vec<u8>,
     nulls: usize,
 }
 
 impl Validity {
     #[inline]
-    fn push(&mut self, index: usize, valid: bool) {
+    pub fn push(&mut self, index: usize, valid: bool) {
         if !valid || self.nulls > 0 {
             self.note(index, valid);
         }
@@ -414,13 +488,13 @@ impl Validity {
         }
     }
 
-    fn finish(self) -> (usize, Option<Buffer>) {
+    pub fn finish(self) -> (usize, Option<Buffer>) {
         (self.nulls, (self.nulls > 0).then_some(Buffer::Bytes(self.bits)))
     }
 }
 
 /// Strings or bytes.
-struct Texts {
+pub struct Texts {
     format: &'static CStr,
     ends: Vec<i32>,
     data: Vec<u8>,
@@ -428,14 +502,14 @@ struct Texts {
 }
 
 impl Texts {
-    fn new(count: usize) -> Self {
+    pub fn new(count: usize) -> Self {
         let mut ends = Vec::with_capacity(count + 1);
         ends.push(0);
         Self { format: c"u", ends, data: Vec::new(), valid: Validity::default() }
     }
 
     #[inline]
-    fn push(&mut self, value: Option<&[u8]>) {
+    pub fn push(&mut self, value: Option<&[u8]>) {
         if let Some(value) = value {
             self.data.extend_from_slice(value);
         }
@@ -449,7 +523,7 @@ impl Texts {
         self.ends.push(self.data.len() as i32); // one that does not fit is found by `finish`
     }
 
-    fn finish(self, name: &str, nullable: bool) -> Option<Column> {
+    pub fn finish(self, name: &str, nullable: bool) -> Option<Column> {
         if self.data.len() > MAX_BYTES {
             return None;
         }

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 mod answers;
 mod arrow;
 mod batch;
+mod bodies;
 mod cdata;
 mod heads;
 mod index;
@@ -50,6 +51,8 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rows::batch_rows, module)?)?;
     module.add_function(wrap_pyfunction!(pull::are_sound, module)?)?;
     module.add_function(wrap_pyfunction!(pull::gather, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::pulled_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(bodies::body_columns, module)?)?;
     module.add_function(wrap_pyfunction!(pull::pull_head, module)?)?;
     module.add_function(wrap_pyfunction!(pull::scan_entries, module)?)?;
     module.add_class::<pulls::PullRun>()?;

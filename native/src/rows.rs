@@ -14,17 +14,18 @@ const MAX_PROPERTIES: usize = 32767;
 const ID: &[u8] = b"UNIQ_KEY\x01";
 
 /// A column of strings or bytes by its buffers: what is not null, 32-bit offsets, data, and the index of row 0.
-type Buffers = (Option<Bytes>, Bytes, Option<Bytes>, usize);
+pub type Buffers = (Option<Bytes>, Bytes, Option<Bytes>, usize);
 
-struct Texts<'a> {
+/// Strings or bytes of a column.
+pub struct Values<'a> {
     valid: Option<&'a [u8]>,
     offsets: &'a [u8],
     data: &'a [u8],
     first: usize,
 }
 
-impl<'a> Texts<'a> {
-    fn of(buffers: &'a Buffers) -> Self {
+impl<'a> Values<'a> {
+    pub fn of(buffers: &'a Buffers) -> Self {
         Self {
             valid: buffers.0.as_ref().map(Bytes::slice),
             offsets: buffers.1.slice(),
@@ -34,7 +35,7 @@ impl<'a> Texts<'a> {
     }
 
     /// The value of a row, None where it is null; an outer None where the buffers have none.
-    fn get(&self, row: usize) -> Option<Option<&'a [u8]>> {
+    pub fn get(&self, row: usize) -> Option<Option<&'a [u8]>> {
         let index = self.first.checked_add(row)?;
         if let Some(bits) = self.valid {
             if bits.get(index / 8)? & 1 << (index % 8) == 0 {
@@ -56,20 +57,19 @@ pub fn batch_rows<'py>(
     count: usize,
     bodies: Buffers,
     properties: Vec<(String, Buffers)>,
-    ids: (String, u64),
+    ids: Option<(String, u64)>,
 ) -> Option<(Bound<'py, PyBytes>, Bound<'py, PyBytes>)> {
-    let bodies = Texts::of(&bodies);
-    let properties: Vec<_> = properties.iter().map(|(name, column)| (name.as_bytes(), Texts::of(column))).collect();
-    let (data, ends) = py.detach(|| encoded(count, &bodies, &properties, ids.0.as_bytes(), ids.1))?;
+    let bodies = Values::of(&bodies);
+    let properties: Vec<_> = properties.iter().map(|(name, column)| (name.as_bytes(), Values::of(column))).collect();
+    let (data, ends) = py.detach(|| encoded(count, &bodies, &properties, ids.as_ref()))?;
     Some((PyBytes::new(py, &data), PyBytes::new(py, &ends)))
 }
 
 fn encoded(
     count: usize,
-    bodies: &Texts,
-    properties: &[(&[u8], Texts)],
-    head: &[u8],
-    first: u64,
+    bodies: &Values,
+    properties: &[(&[u8], Values)],
+    ids: Option<&(String, u64)>,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
     let (mut out, mut ends) = (Vec::with_capacity(bodies.data.len().min(count * 1024)), Vec::new());
     let mut text = Vec::new();
@@ -89,9 +89,11 @@ fn encoded(
             text.extend_from_slice(value);
             text.push(2);
         }
-        text.extend_from_slice(ID);
-        text.extend_from_slice(head);
-        let _ = write!(text, "{:04X}\x02", first.wrapping_add(row as u64) & 0xFFFF);
+        if let Some((head, first)) = ids {
+            text.extend_from_slice(ID);
+            text.extend_from_slice(head.as_bytes());
+            let _ = write!(text, "{:04X}\x02", first.wrapping_add(row as u64) & 0xFFFF);
+        }
         if text.len() > MAX_PROPERTIES {
             return None;
         }

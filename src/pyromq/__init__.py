@@ -1,12 +1,16 @@
 """PyroMQ: RocketMQ in Python, wire- and file-compatible with Apache RocketMQ.
 
 The names here are the clients for threads; `pyromq.aio` has the same ones for asyncio. They are loaded when first
-used, so that servers and tools do not pay for clients, and importing starts no thread. Beside them users have
+used, so that servers and tools do not pay for clients, and importing starts no thread. It tells Spark, where that is
+installed, to run this Python (see `sparkpython`), and changes nothing else. Beside them users have
 `pyromq.selectors`, `pyromq.hooks`, `pyromq.metrics`, `pyromq.testing` and `pyromq.spark`; everything else is private.
 """
 
 import importlib.util
+import os
 from typing import TYPE_CHECKING
+
+from pyromq import sparkpython
 
 if TYPE_CHECKING:
     from pyromq.client.blocking.admin import Admin as Admin
@@ -47,3 +51,6 @@ else:
 
     def __dir__() -> list[str]:
         return sorted({*globals(), *__getattr__("__all__")})
+
+
+sparkpython.tell_spark(os.environ)

@@ -53,9 +53,9 @@ def write_file(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: i
     sync_folder(path.parent)
 
 
-def create_file(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def create_file(path: Path, data: bytes, *, mode: int = FILE_MODE, folder_mode: int = FOLDER_MODE) -> None:
     """The same for a file that must not exist yet. Raises FileExistsError, else OSError."""
-    draft = write_draft(path, data, mode=mode)
+    draft = write_draft(path, data, mode=mode, folder_mode=folder_mode)
     try:
         disk.link(draft, path)  # unlike a rename it never replaces what another process made meanwhile
     finally:

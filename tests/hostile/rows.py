@@ -10,6 +10,7 @@ from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.offsets import QueueLook, QueueRun
 from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pyromq.protocol.bodies.queues import LockBatchRequest, QueryAssignmentRequest, SetMessageRequestMode
 from pyromq.protocol.bodies.registration import RegisterBrokerBody
@@ -68,6 +69,7 @@ from pyromq.protocol.headers.consume import (
     GetEarliestMsgStoretimeHeader,
     GetMaxOffsetHeader,
     GetMinOffsetHeader,
+    LookAtQueuesHeader,
     PullMessageHeader,
     QueryConsumerOffsetHeader,
     SearchOffsetByTimestampHeader,
@@ -399,4 +401,8 @@ ROWS: Mapping[Code, Row] = {
     Code.OPEN_WRITER: _broker(OpenWriterHeader),
     Code.CLOSE_WRITER: _broker(CloseWriterHeader),
     Code.COMPARE_LOG: _broker(CompareLogHeader),
+    Code.LOOK_AT_QUEUES: _broker(
+        LookAtQueuesHeader,
+        lambda names: QueueLook(runs=[QueueRun(topic=names.topic, count=4, queues=[0], offsets=[0])]),
+    ),
 }

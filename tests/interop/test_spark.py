@@ -12,13 +12,14 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyromq import Admin
-from pyromq.spark.columns import COLUMNS
+from pyromq.arrow.columns import COLUMNS
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogReader
 from pyromq.spark.options import read_options
 from pyromq.spark.task.pull import close_cached
-from pyromq.spark.task.rowshape import RowShape
+from pyromq.spark.task.rowplan import row_shape
 from tests.integration.spark.test_reading import batch, read, stream
+from tests.integration.spark.test_remade import remade_between_runs, remade_while_running
 from tests.interop.servers import apache_broker, apache_name_server
 from tests.spark.topics import create, fill
 
@@ -29,8 +30,8 @@ NAMES = ("queueId", "queueOffset", "msgId", "tags", "keys", "body", "properties"
 
 def from_files(root: Path, **options: str) -> list[dict[str, Any]]:
     parsed = read_options(LogOptions, {"path": f"broker-a={root}"} | options, {})
-    schema = pa.schema([(name, COLUMNS[name][1]) for name in NAMES])
-    reader = LogReader(parsed, RowShape.plan(parsed, schema, tags=parsed.wanted_tags))
+    schema = pa.schema([(name, COLUMNS[name]) for name in NAMES])
+    reader = LogReader(parsed, row_shape(parsed, schema, tags=parsed.wanted_tags))
     return [row for part in reader.partitions() for each in reader.read(part) for row in each.to_pylist()]
 
 
@@ -56,6 +57,8 @@ def test_apache_broker_and_its_files(tmp_path: Path) -> None:
         assert len(batch(names.address, TOPIC, startingOffsets=middle)) == 200
         assert len(batch(names.address, TOPIC, startingTimestamp="2100-01-01")) == 0
         _stream(names.address)
+        remade_while_running(names.address, "running")
+        remade_between_runs(names.address, "stopped")
         live = in_order(from_files(server.store, topic=TOPIC, nameServer=names.address))
         assert live == pulled  # Apache writes its queues at once
         server.stop(signal.SIGTERM)

@@ -1,9 +1,10 @@
 """Kills a pipeline with -9 at a named instant; loaded by every Python process of Spark through `sitecustomize`.
 
 The instants are functions of the package, wrapped here, so that the package itself knows nothing of this. Who reaches
-the wanted occurrence first kills the driver with its JVM (one process group) and then itself.
+the wanted occurrence first kills the JVM that it works for, the driver, and then itself.
 """
 
+import contextlib
 import functools
 import os
 import signal
@@ -31,9 +32,20 @@ def reached() -> None:
 
 
 def die() -> NoReturn:
+    os.kill(_jvm(), signal.SIGKILL)
     os.killpg(int(os.environ[GROUP]), signal.SIGKILL)
     os.kill(os.getpid(), signal.SIGKILL)
     raise AssertionError("survived")
+
+
+def _jvm() -> int:
+    """The Java that the driver started: a session of its own keeps it out of the driver's process group."""
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            name, _, rest = path.read_text().partition("(")[2].rpartition(")")
+            if name == "java" and os.getpgid(int(rest.split()[1])) == int(os.environ[GROUP]):
+                return int(path.parent.name)
+    raise AssertionError("no process of Spark's")
 
 
 def before(owner: Any, name: str) -> None:
@@ -95,7 +107,20 @@ def manifest() -> None:
     """Between the manifest and the renames."""
     from pyromq.spark.sink.table.manifest import Manifests  # noqa: PLC0415 - patched when it is armed
 
-    before(Manifests, "settle")
+    before(Manifests, "settle_files")
+
+
+def delta_committed() -> None:
+    """The version of the Delta table is there; the other sinks have not committed."""
+    from pyromq.spark.sink.table.delta.commit import Commit  # noqa: PLC0415 - patched when it is armed
+
+    after(Commit, "run")
+
+
+def iceberg_committed() -> None:
+    from pyromq.spark.sink.table.iceberg import sink  # noqa: PLC0415 - patched when it is armed
+
+    after(sink, "commit_batch")
 
 
 def between_sinks() -> None:
@@ -118,12 +143,14 @@ INSTANTS: dict[str, Callable[[], None]] = {
     "mid-sink": mid_sink,
     "dead-letters-sent": dead_letters_sent,
     "manifest": manifest,
+    "delta-committed": delta_committed,
+    "iceberg-committed": iceberg_committed,
     "between-sinks": between_sinks,
     "sinks-committed": sinks_committed,
 }
 
 
 def install() -> None:
-    """Arm the instant of the environment, in Spark's own processes only."""
-    if INSTANT in os.environ and any("pyspark" in word for word in sys.orig_argv):
+    """Arm the instant of the environment, in Spark's own processes only, and in the one that they are forked from."""
+    if INSTANT in os.environ and any("pyspark" in word or word.endswith(".nursery") for word in sys.orig_argv):
         INSTANTS[os.environ[INSTANT].partition(":")[0]]()

@@ -5,11 +5,13 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
 import venv
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +19,8 @@ import pyspark
 import pytest
 
 import pyromq
-from tests.processes import standalone
+from tests.processes import Server, standalone
+from tests.spark.test_pipeline import stored
 from tests.spark.topics import BOUND, create, fill
 
 HOME = Path(pyspark.__file__).parent
@@ -126,20 +129,75 @@ def submit(master: str, python: Path, archive: Path, *arguments: str) -> str:
         capture_output=True,
         text=True,
         env=environ,
-        timeout=3 * BOUND,
+        timeout=10 * BOUND,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout.strip().splitlines()[-1]
 
 
+def application(server: Server, folder: Path, **more: object) -> tuple[str, str]:
+    """The job and what it is told."""
+    told = {"options": {"nameServer": server["namesrv"]}, "topic": "shipped", "folder": str(folder / "out"), **more}
+    (folder / "out").mkdir()
+    return str(Path(__file__).parent / "submitted.py"), json.dumps(told)
+
+
 def test_submitted_to_a_cluster(master: str, tmp_path: Path) -> None:
     with standalone(tmp_path / "data") as server:
         create(server["namesrv"], "shipped")
         fill(server["namesrv"], "shipped", range(400))
-        application = str(Path(__file__).parent / "submitted.py")
         python = python_without_pyromq(tmp_path / "python")
-        told = submit(
-            master, python, packed(tmp_path), application, server["namesrv"], "shipped", str(tmp_path / "out")
-        )
+        told = submit(master, python, packed(tmp_path), *application(server, tmp_path))
     assert json.loads(told) == {"rows": 400, "distinct": 400, "executors": 2}
+
+
+def test_executors_and_workers_killed_in_a_batch(master: str, tmp_path: Path, long_run: bool) -> None:
+    if not long_run:
+        pytest.skip("only with --long")
+    begun = tmp_path / "out" / "begun"
+    killed: list[str] = []
+    ended = threading.Event()
+
+    def kill(pattern: str) -> None:
+        """The first process of the cluster whose command has these words, once rows are under way."""
+        while not begun.exists():
+            if ended.wait(0.05):
+                return
+        pids = [pid for pid, command in cluster_processes(tmp_path).items() if pattern in command]
+        os.kill(pids[0], signal.SIGKILL)
+        killed.append(pattern)
+        begun.unlink(missing_ok=True)
+
+    def kill_all() -> None:
+        for pattern in ("CoarseGrainedExecutorBackend", "pyspark.daemon", "CoarseGrainedExecutorBackend"):
+            kill(pattern)
+
+    with standalone(tmp_path / "data") as server:
+        for topic in ("shipped", "copied"):
+            create(server["namesrv"], topic)
+        fill(server["namesrv"], "shipped", range(400))
+        python = python_without_pyromq(tmp_path / "python")
+        job = application(server, tmp_path, copy="copied", pause=0.05)
+        killing = threading.Thread(target=kill_all)
+        killing.start()
+        try:
+            told = json.loads(submit(master, python, packed(tmp_path), *job))
+        finally:
+            ended.set()
+            killing.join()
+        copies = Counter(int(message.body) for message in stored(server["namesrv"], "copied"))
+    assert (told["rows"], told["distinct"]) == (400, 400)
+    assert copies == Counter(range(400))
+    assert len(killed) == 3
+
+
+def cluster_processes(folder: Path) -> dict[int, str]:
+    """Command lines of what executors of this test's workers run, by process id: their folder is below the test's."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (path / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            if str(path.joinpath("cwd").readlink()).startswith(str(folder)):
+                found[int(path.name)] = command
+    return found

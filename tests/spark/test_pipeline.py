@@ -5,8 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # has no annotations
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
+import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
+from deltalake import DeltaTable, Schema
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
@@ -17,6 +19,8 @@ from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.builder import Pipeline
 from pyromq.spark.pipeline.definition.definition import DefinitionError
 from pyromq.spark.pipeline.run.progress import Progress
+from pyromq.spark.pipeline.run.runner import PipelineFailedError
+from pyromq.spark.sink.table.iceberg.sink import IcebergSink
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.writabletopic import find_topic, max_offsets, messages_between
 from tests.integration.client.clusters import standalone_beside
@@ -113,14 +117,38 @@ def test_the_fast_lane_writes_files_while_reading(spark: SparkSession, namesrv: 
         .parse(SCHEMA)
         .to_parquet(str(tmp_path / "lake"))
         .to_delta(str(tmp_path / "delta"))
+        .to_iceberg("shop.fast", str(tmp_path / "ice"), partition_by=["day(storeTimestamp)"])
         .dlq("fast-dlq")
         .run(once=True, spark=spark)
     )
     assert ids(tmp_path / "lake") == Counter(range(300))
-    assert totals.rows == {"parquet-0": 300, "delta-1": 300, "dlq": 1}
+    assert totals.rows == {"parquet-0": 300, "delta-1": 300, "iceberg-2": 300, "dlq": 1}
+    delta = DeltaTable(str(tmp_path / "delta")).to_pyarrow_table()
+    assert Counter(delta.column("id").to_pylist()) == Counter(range(300))
+    ice = IcebergSink(name="ice", table="shop.fast", warehouse=str(tmp_path / "ice"))
+    with ice.open_catalog("cannot be read") as catalog:
+        found = catalog.load_table("shop.fast").scan().to_arrow().column("id").to_pylist()
+    assert Counter(found) == Counter(range(300))
     assert [message.body for message in stored(namesrv, "fast-dlq")] == [b"broken"]
     files = Manifests(tmp_path / "lake").files()
     assert all(file.offsets is not None and file.times is not None for file in files)
+
+
+def test_a_rule_of_a_table_ends_the_query_with_a_sentence(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:
+    produce(namesrv, "ruled", [order(number) for number in range(20)])
+    table = DeltaTable.create(str(tmp_path / "delta"), Schema.from_arrow(pa.schema([("id", pa.int32())])))
+    table.alter.add_constraint({"small": "id < 15"})
+    pipeline = (
+        Pipeline("ruled", checkpoint=str(tmp_path / "state"))
+        .source(nameServer=namesrv, topic="ruled")
+        .parse(SCHEMA, on_error="drop")
+        .sql("SELECT id FROM input")
+        .to_delta(str(tmp_path / "delta"))
+    )
+    with pytest.raises(PipelineFailedError, match=r"CHECK small \(id < 15\): id=1\d") as caught:
+        pipeline.run(once=True, spark=spark)
+    assert "Traceback" not in str(caught.value)
+    assert DeltaTable(str(tmp_path / "delta")).version() == 1
 
 
 def test_windows_update_a_topic_and_a_foreign_format(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
@@ -19,6 +19,7 @@ from pyromq import Admin, Message, Producer
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.sink.sink import Attempt
+from pyromq.spark.sink.table.iceberg.sink import IcebergSink
 from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.sink.writabletopic import find_topic, max_offsets, messages_between
@@ -41,6 +42,7 @@ transform:
 sinks:
   - parquet: {{path: lake, partition_by: [third]}}
   - delta: {{path: delta}}
+  - iceberg: {{table: shop.killed, warehouse: ice, partition_by: ["bucket(3, id)"]}}
   - topic: {{topic: out}}
 dlq: {{topic: dead}}
 checkpoint: state
@@ -104,7 +106,7 @@ def in_topic(namesrv: str, topic: str) -> Counter[bytes]:
         )
 
 
-def in_files(paths: list[Path]) -> Counter[int]:
+def in_files(paths: Sequence[Path | str]) -> Counter[int]:
     return Counter(number for path in paths for number in pq.ParquetFile(path).read().column("id").to_pylist())
 
 
@@ -114,6 +116,9 @@ def check(namesrv: str, folder: Path, count: int) -> None:
     listed = [path for path in (folder / "lake").rglob("*.parquet") if "_staging" not in path.parts]
     assert in_files(listed) == good
     assert Counter(DeltaTable(str(folder / "delta")).to_pyarrow_table().column("id").to_pylist()) == good
+    ice = IcebergSink(name="ice", table="shop.killed", warehouse=str(folder / "ice"))
+    with ice.open_catalog("cannot be read") as catalog:
+        assert Counter(catalog.load_table(ice.table).scan().to_arrow().column("id").to_pylist()) == good
     assert Counter(json.loads(body)["id"] for body in in_topic(namesrv, "out").elements()) == good
     assert in_topic(namesrv, "dead") == Counter(body(number) for number in range(count) if is_bad(number))
 
@@ -145,32 +150,39 @@ def test_killed_at_every_instant(namesrv: str, tmp_path: Path, seed: int, long_r
 COMPACTION = """
 import os, signal, sys
 from pathlib import Path
-from pyromq.spark.sink.table import compaction, manifest
+from pyromq.spark.sink.table import compaction
+from pyromq.spark.storage.folder import FolderStore
 
 left = int(sys.argv[2])
-original = manifest.move
 
-def move(source, target):
-    global left
-    if left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
-    left -= 1
-    return original(source, target)
+def counted(name):
+    original = getattr(FolderStore, name)
 
-manifest.move = move
+    def step(*args):
+        global left
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        left -= 1
+        return original(*args)
+
+    setattr(FolderStore, name, step)
+
+for name in ("create", "delete", "_move"):
+    counted(name)
 compaction.compact(Path(sys.argv[1]), target=1 << 20, older_than=0, grace=3600, clock=lambda: 4e9)
 """
 
 
-def test_compaction_killed_at_any_rename(tmp_path: Path, long_run: bool) -> None:
+def test_compaction_killed_at_any_step(tmp_path: Path, long_run: bool) -> None:
     sink = ParquetSink(name="lake", path=str(tmp_path))
     for batch in range(6):
         rows = pa.RecordBatch.from_pydict({"id": list(range(batch * 10, batch * 10 + 10))})
         task = sink.open(Attempt("q", batch, 0), rows.schema)
         task.write(rows)
         sink.commit("q", batch, [task.close()])
-    for step in range(0, 9, 1 if long_run else 4):
-        subprocess.run([sys.executable, "-c", COMPACTION, str(tmp_path), str(step)], check=False, timeout=BOUND)
+    for step in range(0, 20, 1 if long_run else 6):
+        command = [sys.executable, "-c", COMPACTION, str(tmp_path), str(step)]
+        assert subprocess.run(command, check=False, timeout=BOUND).returncode in (-signal.SIGKILL, 0)
         assert in_files(Manifests(tmp_path).paths()) == Counter(range(60))
         assert max(in_files(list(tmp_path.glob("*.parquet"))).values(), default=1) == 1
     subprocess.run([sys.executable, "-c", COMPACTION, str(tmp_path), "-1"], check=True, timeout=BOUND)

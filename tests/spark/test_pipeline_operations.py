@@ -1,20 +1,17 @@
-"""Looking after pipelines: rewind, replay, status, schema additions, signals; and the sink used without a pipeline."""
+"""Looking after pipelines: rewind, replay, status, schema additions; and the sink used without a pipeline."""
 
-import json
-import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow.parquet as pq  # type: ignore[import-untyped]  # has no annotations
 import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import SparkSession
 
 from pyromq.spark.errors import SinkError
 from pyromq.spark.pipeline.builder import Pipeline
+from pyromq.spark.pipeline.run.progress import Progress
 from pyromq.spark.pipeline.run.replay import replay
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State, StateError
@@ -26,8 +23,6 @@ from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.source.formats import RocketMQSource
 from tests.integration.client.clusters import standalone_beside
 from tests.spark.test_pipeline import ids, order, produce, stored
-
-BOUND = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +83,27 @@ def test_rewind_replay_and_a_new_column(spark: SparkSession, namesrv: str, tmp_p
     assert ids(lake) == Counter([*range(110), *range(110)])
 
 
+def test_the_first_batch_after_a_crash_knows_its_lag(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:
+    produce(namesrv, "behind", [order(number) for number in range(100)])
+    told: list[Progress] = []
+    pipeline = (
+        Pipeline("behind", checkpoint=str(tmp_path / "state"))
+        .source(nameServer=namesrv, topic="behind", maxRows=60)
+        .parse("id bigint", on_error="drop")
+        .to_parquet(str(tmp_path / "lake"))
+    )
+    pipeline.run(once=True, spark=spark, on_progress=told.append)
+    last = SparkCheckpoint(tmp_path / "state").last_committed()
+    (tmp_path / "state" / "commits" / str(last)).unlink()  # as if killed before Spark noted the end of the batch
+    (tmp_path / "state" / "commits" / f".{last}.crc").unlink(missing_ok=True)
+    produce(namesrv, "behind", [order(number) for number in range(100, 130)])
+    again: list[Progress] = []
+    pipeline.run(once=True, spark=spark, on_progress=again.append)
+    assert (told[-1].batch, told[-1].lag) == (last, 0)
+    assert (again[0].batch, again[0].lag, sum(again[0].lag_by_queue.values())) == (last, 30, 30)
+    assert (again[-1].lag, ids(tmp_path / "lake")) == (0, Counter(range(130)))
+
+
 # SP-11
 def test_a_stream_into_a_topic_effectively_once(spark: SparkSession, namesrv: str, tmp_path: Path) -> None:
     produce(namesrv, "copied", [order(number) for number in range(120)])
@@ -123,6 +139,29 @@ def test_a_stream_into_a_topic_effectively_once(spark: SparkSession, namesrv: st
     assert Counter(bytes(message.body) for message in stored(namesrv, "copy")) == wanted
 
 
+def test_modes_that_a_topic_has_not_are_refused_in_a_few_lines(
+    spark: SparkSession, namesrv: str, tmp_path: Path
+) -> None:
+    produce(namesrv, "moded", [])
+    spark.dataSource.register(RocketMQSource)
+    options = {"nameServer": namesrv, "topic": "moded"}
+    with pytest.raises(AnalysisException, match=r'only added to: say .mode\("append"\)') as refused:
+        spark.sql("SELECT 'x' AS body").write.format("rocketmq").options(**options).mode("overwrite").save()
+    assert str(refused.value).count("File ") == 1  # where it was said, not the way there
+    with pytest.raises(AnalysisException, match="ErrorIfExists"):  # Spark's own words: docs/spark.md has them
+        spark.sql("SELECT 'x' AS body").write.format("rocketmq").options(**options).save()
+    counts = spark.readStream.format("rocketmq").options(**options, startingOffsets="earliest").load().groupBy().count()
+    query = (
+        counts.selectExpr("CAST(count AS STRING) AS body")
+        .writeStream.format("rocketmq")
+        .options(**options, checkpointLocation=str(tmp_path))
+        .outputMode("complete")
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match=r'say .outputMode\("append"\) with a watermark'):
+        query.awaitTermination()
+
+
 def test_a_batch_into_a_topic(spark: SparkSession, namesrv: str) -> None:
     produce(namesrv, "batched", [])
     spark.dataSource.register(RocketMQSource)
@@ -131,38 +170,3 @@ def test_a_batch_into_a_topic(spark: SparkSession, namesrv: str) -> None:
     messages = stored(namesrv, "batched")
     assert Counter(message.body for message in messages) == Counter(b"%d" % number for number in range(500))
     assert len({message.queue_id for message in messages}) == 4
-
-
-# SP-14
-def test_sigterm_ends_a_pipeline_after_its_batch(namesrv: str, tmp_path: Path) -> None:
-    produce(namesrv, "stopped", [order(number) for number in range(200)])
-    file = tmp_path / "stopped.yaml"
-    file.write_text(
-        f"""
-        name: stopped
-        source: {{nameServer: "{namesrv}", topic: stopped, maxRows: 50}}
-        parse: {{schema: id bigint, on_error: drop}}
-        sinks: [{{parquet: {{path: lake}}}}]
-        trigger: every 100ms
-        checkpoint: state
-        spark: {{spark.driver.memory: 768m, spark.master: "local[2]"}}
-        """
-    )
-    command = [sys.executable, "-m", "pyromq", "pipeline", "run", str(file), "--json", "--grace", "300"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-    try:
-        assert process.stdout is not None
-        first = json.loads(process.stdout.readline())
-        assert first["pipeline"] == "stopped"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(BOUND) == 0
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-    checkpoint = SparkCheckpoint(tmp_path / "state")
-    assert checkpoint.last_planned() == checkpoint.last_committed()
-    done = sum(pq.ParquetFile(path).metadata.num_rows for path in Manifests(tmp_path / "lake").paths())
-    assert done % 50 == 0
-    assert done > 0

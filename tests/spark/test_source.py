@@ -39,7 +39,7 @@ def orders(namesrv: str) -> str:
 
 
 def test_batch_with_every_column(spark: SparkSession, namesrv: str, orders: str) -> None:
-    from pyromq.spark.columns import COLUMNS  # noqa: PLC0415 - needs pyarrow, which Spark's tests have anyway
+    from pyromq.arrow.columns import COLUMNS  # noqa: PLC0415 - needs pyarrow, which Spark's tests have anyway
 
     rows = batch(spark, namesrv, orders, columns=",".join(COLUMNS)).collect()
     assert len(rows) == 1000

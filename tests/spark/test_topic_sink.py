@@ -9,13 +9,14 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
 from pyromq import Admin, Message, Producer
+from pyromq.arrow.errors import ColumnError
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.compression import decompress
 from pyromq.remoting.errors import ConnectionLost
-from pyromq.spark.errors import ColumnError, OptionError, RowError
+from pyromq.spark.errors import OptionError, RowError
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import marks as marksmodule

@@ -11,7 +11,7 @@ import pytest
 from pyromq import disk, durable
 from pyromq.auth.users.seal import Seal
 from pyromq.configfile import backup_of, write_config
-from pyromq.spark.sink.table import folder
+from pyromq.spark.storage.place import open_store
 from pyromq.store.queue.files import sync_files
 from tests.unit.syncs import Syncs
 
@@ -159,6 +159,6 @@ def test_keys_that_secrets_are_sealed_with(tmp_path: Path, syncs: Syncs) -> None
 
 def test_tables_of_spark_are_as_the_umask_has_it(tmp_path: Path, syncs: Syncs) -> None:
     path = tmp_path / "table" / "_manifests" / "one.json"
-    folder.write_file(path, b"{}")
+    open_store(tmp_path / "table", shared=True).create("_manifests/one.json", b"{}")
     assert syncs.survives(path)
     assert (mode(path), mode(path.parent)) == (0o644, 0o755)

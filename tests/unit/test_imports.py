@@ -13,16 +13,21 @@ ROOT = Path(pyromq.__file__).parent
 ALLOWED = {
     "protocol": set[str](),
     "settings": {"protocol"},
+    "arrow": {"protocol"},
     "remoting": {"protocol", "settings"},
     "store": {"protocol", "settings"},
     "auth": {"protocol", "settings", "remoting"},
     "namesrv": {"protocol", "settings", "remoting", "auth"},
-    "broker": {"protocol", "settings", "remoting", "auth", "store", "namesrv"},
+    "proxy": {"protocol", "settings", "remoting", "auth"},
+    "broker": {"protocol", "settings", "remoting", "auth", "store", "namesrv", "proxy"},
     "filtersrv": {"protocol", "settings", "remoting", "auth"},
-    "client": {"protocol", "settings", "remoting"},
-    "spark": {"protocol", "settings", "remoting", "store", "client"},
+    "client": {"protocol", "settings", "arrow", "remoting"},
+    "spark": {"protocol", "settings", "arrow", "remoting", "store", "client"},
     "testing": {"protocol", "settings", "broker", "namesrv", "client"},
-    "cli": {"protocol", "settings", "remoting", "auth", "store", "namesrv", "broker", "filtersrv", "client", "spark"},
+    "cli": {
+        *("protocol", "settings", "remoting", "auth", "store", "namesrv", "proxy", "broker", "filtersrv", "client"),
+        "spark",
+    },
 }
 
 SHARED = {
@@ -31,6 +36,7 @@ SHARED = {
     "native": {"errors"},
     "disk": set[str](),
     "selectors": {"protocol"},
+    "sparkpython": set[str](),
     "durable": {"disk"},
     "configfile": {"disk", "durable", "protocol"},
 }

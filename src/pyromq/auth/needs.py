@@ -16,6 +16,7 @@ from pyromq.protocol import names
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.clients import CheckClientBody, HeartbeatData
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.offsets import QueueLook
 from pyromq.protocol.bodies.pop import BatchAckBody
 from pyromq.protocol.bodies.queues import LockBatchRequest, QueryAssignmentRequest, SetMessageRequestMode
 from pyromq.protocol.bodies.topics import TopicConfigList
@@ -220,6 +221,12 @@ def check_client(request: Command, scene: Scene) -> Iterable[Need]:
     """Sub on the group and the topic"""
     body = _body(request, CheckClientBody)
     return Need(GROUP, body.group, SUB), topic_need(body.subscription_data.topic, SUB, scene)
+
+
+def looked_at(request: Command, scene: Scene) -> Iterable[Need]:
+    """Sub or Get on the topics"""
+    for name in {run.topic for run in _body(request, QueueLook).runs}:
+        yield topic_need(name, SUB | GET, scene)
 
 
 def new_topics(request: Command, scene: Scene) -> Iterable[Need]:

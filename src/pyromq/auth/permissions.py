@@ -106,6 +106,7 @@ PERMISSIONS: Final[Mapping[int, Permission]] = {
     Code.SEARCH_OFFSET_BY_TIMESTAMP: client(_READ),
     Code.GET_MAX_OFFSET: client(_READ),
     Code.GET_MIN_OFFSET: client(_READ),
+    Code.LOOK_AT_QUEUES: client(needs.looked_at),
     Code.GET_EARLIEST_MSG_STORETIME: client(_READ),
     Code.QUERY_CONSUME_QUEUE: look(topic(GET), group(GET, optional=True)),
     Code.QUERY_CORRECTION_OFFSET: look(topic(GET), group(GET, "compareGroup")),

@@ -22,6 +22,7 @@ from pyromq.broker.consume.laggards import Laggards
 from pyromq.broker.consume.locks import QueueLocks
 from pyromq.broker.consume.pull import Puller
 from pyromq.broker.consume.query import Queries
+from pyromq.broker.consume.queuelooks import QueueLooks
 from pyromq.broker.consume.requests import ConsumerRequests
 from pyromq.broker.consume.retry import Retries
 from pyromq.broker.core import Core
@@ -98,6 +99,7 @@ def make_parts(core: Core) -> list[Part]:
         ConsumerRequests(core, heartbeats, locks),
         Queries(core),
         Laggards(core),
+        QueueLooks(core),
         Assignments(core),
         transactions,
         retries,

@@ -64,16 +64,17 @@ LOCKED_QUEUES: Final = Bound("queues of a lock request", 16_384, ENTRIES_OF, "qu
 ACKS: Final = Bound("acknowledgements", 4_096, ENTRIES_OF, "acknowledged pops in one request")
 ACK_BITS: Final = Bound("acknowledged bits", 1_024, BYTES, "the bit set of the messages of one pop, eight to a byte")
 RULES: Final = Bound("rules", 1_024, ENTRIES_OF, "rules, actions and addresses that one request gives a user")
+LOOKED_AT: Final = Bound("queues of a look", 100_000, ENTRIES_OF, "queues whose bounds are asked for at a time")
 REGISTERED: Final = Bound("registered topics", 200_000, ENTRIES_OF, "topics that one broker registers")
 
 BODY: Final = Bound("bodies", 1 << 20, BYTES, "the body of any request that is neither a message nor listed here")
 HEARTBEAT: Final = Bound("heartbeats", 2 << 20, BYTES, "a heartbeat, and a request for locks")
-TABLE: Final = Bound("tables", 4 << 20, BYTES, "topics or groups that an administrator sends at a time")
+TABLE: Final = Bound("tables", 4 << 20, BYTES, "topics or groups that an administrator sends, queues to look at")
 SETTINGS: Final = Bound("settings", 65_536, BYTES, "settings that are changed remotely at a time")
 
 BOUNDS: Final[tuple[Bound, ...]] = (
     NAME, CLIENT_ID, TEXT, EXPRESSION, PROPERTIES, NAMES, VALUE,
-    ENTRIES, GROUPS, SUBSCRIPTIONS, TAGS, LOCKED_QUEUES, ACKS, ACK_BITS, RULES, REGISTERED,
+    ENTRIES, GROUPS, SUBSCRIPTIONS, TAGS, LOCKED_QUEUES, ACKS, ACK_BITS, RULES, LOOKED_AT, REGISTERED,
     BODY, HEARTBEAT, TABLE, SETTINGS,
 )  # fmt: skip
 """The table of the reference page."""

@@ -173,6 +173,7 @@ class RequestCode(IntEnum):
     OPEN_WRITER = 31001
     CLOSE_WRITER = 31002
     COMPARE_LOG = 31003
+    LOOK_AT_QUEUES = 31004
 
 
 class ResponseCode(IntEnum):

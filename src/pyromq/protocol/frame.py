@@ -55,7 +55,7 @@ class FrameReader:
         self.buffered = 0
         """How many bytes of an incomplete frame are kept."""
 
-    def feed(self, data: bytes) -> list[Command]:
+    def feed(self, data: bytes | bytearray) -> list[Command]:
         """The commands that `data` completes.
 
         Raises FrameError, which carries the commands before the broken frame; from then on the reader only fails.
@@ -75,7 +75,7 @@ class FrameReader:
         self._feed(data, items, position, runs=runs)
         return items
 
-    def _feed(self, data: bytes, items: list[Any], position: int, *, runs: bool) -> None:
+    def _feed(self, data: bytes | bytearray, items: list[Any], position: int, *, runs: bool) -> None:
         if self._broken is not None:
             raise FrameError(self._broken)
         stream: bytes | bytearray = data

@@ -22,6 +22,7 @@ from pyromq.protocol.headers.consume import (
     GetMaxOffsetResponseHeader,
     GetMinOffsetHeader,
     GetMinOffsetResponseHeader,
+    LookAtQueuesHeader,
     PullMessageHeader,
     QueryConsumerOffsetHeader,
     QueryConsumerOffsetResponseHeader,
@@ -37,6 +38,10 @@ NOTHING_PULLED: Final = frozenset(
     {ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED}
 )
 """Answers to a pull that carry no message but, as a successful one, its header: where to continue, and the bounds."""
+PASSING: Final = frozenset(
+    {ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY}
+)
+"""Refusals of what may be asked twice, after which asking again can help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,19 @@ def min_offset(topic: str, queue_id: int) -> Request[int]:
         Command.request(RequestCode.GET_MIN_OFFSET, header),
         lambda response: response.header(GetMinOffsetResponseHeader).offset,
     )
+
+
+def look_at_queues(body: bytes) -> Request[bytes]:
+    """Bounds of many queues, of brokers that are PyroMQ's: an encoded `QueueLook` for an encoded `QueueBounds`."""
+    return Request(
+        Command.request(RequestCode.LOOK_AT_QUEUES, LookAtQueuesHeader(), body=body),
+        lambda response: bytes(response.body),
+    )
+
+
+def wait_for_queues(body: bytes, hold_ms: int) -> Command:
+    """Wait until one of many queues has more than the `ends` of a `QueueLook` say; `PULL_NOT_FOUND` when none had."""
+    return Command.request(RequestCode.LOOK_AT_QUEUES, LookAtQueuesHeader(hold_millis=hold_ms), body=body)
 
 
 def search_offset(topic: str, queue_id: int, timestamp_ms: int, *, boundary: str | None = None) -> Request[int]:

@@ -1,9 +1,14 @@
 """What can go wrong between Spark and RocketMQ. Each error says what happened, to what, and what to do next."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+import functools
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, ParamSpec, TypeVar
 
 from pyromq.errors import PyroMQError
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 class SparkError(PyroMQError):
@@ -14,26 +19,10 @@ class OptionError(SparkError):
     """An option is unknown, missing, contradicts another, or has a value that is not allowed."""
 
 
-class ColumnError(SparkError):
-    """A column was asked for that does not exist, or with a type that it cannot have."""
-
-
 class RouteError(SparkError):
     """Nobody serves a topic, or the broker that does cannot be reached."""
 
     retryable = True
-
-
-class ReadError(SparkError):
-    """Messages that should be there could not be read, after all attempts."""
-
-
-class InflationError(ReadError):
-    """The bodies of some records are more than may be inflated in one go."""
-
-
-class BadRecordError(SparkError):
-    """A message does not have the form that the options promise, and `badRecords` is `fail`."""
 
 
 class SinkError(SparkError):
@@ -44,8 +33,24 @@ class RowError(SinkError):
     """A row cannot be written; the message says which and why."""
 
 
+class TableChangedError(SinkError):
+    """A table is not what it was when a batch was written for it; the batch can be written again."""
+
+    retryable = True
+
+
+class CatalogUnavailableError(SinkError):
+    """The catalog of a table does not answer at the moment."""
+
+    retryable = True
+
+
 class LostRange(NamedTuple):
-    """Messages [start, end) of a queue that cannot be read any more; `reason` is expired, truncated or deleted."""
+    """Messages [start, end) of a queue that cannot be read any more.
+
+    `reason` is expired, truncated, deleted or recreated: the topic was deleted and made again. How far the earlier one
+    reached is often unknown; then the range is empty, and only says where it begins.
+    """
 
     topic: str
     broker: str
@@ -59,7 +64,8 @@ class LostRange(NamedTuple):
         return self.end - self.start
 
     def __str__(self) -> str:
-        return f"{self.topic} on {self.broker} queue {self.queue}: [{self.start}, {self.end}) {self.reason}"
+        what = f"[{self.start}, {self.end})" if self.messages else f"from {self.start} on,"
+        return f"{self.topic} on {self.broker} queue {self.queue}: {what} {self.reason}"
 
 
 class DataLossError(SparkError):
@@ -72,3 +78,23 @@ class DataLossError(SparkError):
             "from a new checkpoint or rewind this one, or set failOnDataLoss to false (skip) or record (skip and note)"
         )
         self.ranges = list(ranges)
+
+
+def wants_tracebacks() -> bool:
+    """Whether whoever runs this looks for a mistake in PyroMQ itself: PYROMQ_DEBUG=1."""
+    return bool(os.environ.get("PYROMQ_DEBUG"))
+
+
+def plainly(function: Callable[P, T]) -> Callable[P, T]:
+    """For what Spark calls: errors of ours without their way through the package, which Spark prints before them."""
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return function(*args, **kwargs)
+        except PyroMQError as error:
+            if wants_tracebacks():
+                raise
+            raise error.with_traceback(None) from None
+
+    return called

@@ -1,9 +1,10 @@
 """The reference page of the Spark options, made from their declarations: `python -m pyromq.spark.reference`."""
 
+from pyromq.arrow.columns import COLUMNS, DEFAULT
 from pyromq.settings.declaration import options
 from pyromq.settings.option import Option
 from pyromq.settings.reference import table
-from pyromq.spark.columns import COLUMNS, DEFAULT
+from pyromq.spark.columns import word
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.options import ConnectionOptions
 from pyromq.spark.sink.options import TopicSinkOptions
@@ -37,7 +38,7 @@ def page() -> str:
     aliases = {**ConnectionOptions.aliases, **SourceOptions.aliases}
     lines += [f"Also accepted: {', '.join(f'`{alias}` for `{name}`' for alias, name in aliases.items())}.", ""]
     lines += ["## Columns", "", "| column | type | without being asked for |", "|---|---|---|"]
-    lines += [f"| `{name}` | `{kind}` | {'yes' if name in DEFAULT else ''} |" for name, (kind, _) in COLUMNS.items()]
+    lines += [f"| `{name}` | `{word(name)}` | {'yes' if name in DEFAULT else ''} |" for name in COLUMNS]
     return "\n".join(lines) + "\n"
 
 

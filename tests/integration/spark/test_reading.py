@@ -13,20 +13,23 @@ import pytest
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from pyromq import Admin, Message, Producer, aio
+from pyromq.arrow.columns import COLUMNS
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.rowshape import RowShape
 from pyromq.auth.rules import Action
 from pyromq.client.errors import BrokerError
 from pyromq.protocol.codes import RequestCode
 from pyromq.protocol.command import Command
 from pyromq.remoting.tls import ClientTls
-from pyromq.spark.columns import COLUMNS
-from pyromq.spark.errors import DataLossError, ReadError, SparkError
+from pyromq.spark.errors import DataLossError, SparkError
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.options import read_options
 from pyromq.spark.source.batchreader import BatchReader
 from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.source.streamreader import StreamReader
 from pyromq.spark.task.pull import close_cached
-from pyromq.spark.task.rowshape import RowShape, message_columns
+from pyromq.spark.task.quota import Quota
+from pyromq.spark.task.rowplan import message_columns, row_shape
 from tests.integration.security.secured import ALICE, BOB, options, rule, run, secured, users
 from tests.integration.security.test_tls import certificates, server_settings
 from tests.poison import send_around
@@ -55,8 +58,8 @@ def namesrv(server: Server) -> str:
 
 def planned(given: dict[str, str]) -> tuple[SourceOptions, RowShape]:
     parsed = read_options(SourceOptions, given, {})
-    schema = pa.schema([(name, COLUMNS[name][1]) for name in message_columns(parsed)])
-    return parsed, RowShape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
+    schema = pa.schema([(name, COLUMNS[name]) for name in message_columns(parsed)])
+    return parsed, row_shape(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
 
 
 def rows(reader: BatchReader) -> list[dict[str, Any]]:
@@ -69,7 +72,8 @@ def batch(namesrv: str, topic: str, **given: str) -> list[dict[str, Any]]:
 
 @contextmanager
 def stream(namesrv: str, topic: str, **given: str) -> Iterator[StreamReader]:
-    reader = StreamReader(*planned({"nameServer": namesrv, "topic": topic} | given))
+    options, shape = planned({"nameServer": namesrv, "topic": topic} | given)
+    reader = StreamReader(options, lambda: shape)
     try:
         yield reader
     finally:
@@ -257,3 +261,21 @@ def test_poison_does_not_stop_a_read(server: Server, namesrv: str) -> None:
     assert sorted(row["body"] for row in skipped) == sorted(sound)
     with pytest.raises(ReadError, match="corruptRecords=keep"):
         batch(namesrv, "poisoned", corruptRecords="fail", **columns)
+
+
+def test_a_quota_reaches_the_reading(namesrv: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    create(namesrv, "heavy", 2)
+    fill(namesrv, "heavy", range(60), queues=2, body=lambda number: b"%d" % number + b" " * 20_000)
+    asked = Quota.pause
+    pauses: list[float] = []
+
+    def noted(quota: Quota, broker: str) -> float:
+        pauses.append(asked(quota, broker))
+        return pauses[-1]
+
+    monkeypatch.setattr(Quota, "pause", noted)
+    assert len(batch(namesrv, "heavy", maxPartitions="1", pullBatchSize="4")) == 60
+    assert not any(pauses)
+    found = batch(namesrv, "heavy", maxBytesPerSecond="4000000", maxPartitions="1", pullBatchSize="4")
+    assert len(found) == 60
+    assert any(pauses)

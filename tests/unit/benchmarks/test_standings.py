@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.race import rows
-from benchmarks.standings import Standing, markdown, verdict, write_page
+from benchmarks.standings import Standing, broker_aim, markdown, verdict, write_page
 
 AHEAD = Standing("sends", "msgs/s", False, (100.0, 200.0, 300.0), (400.0, 400.0, 400.0), 2.0, 0.25)
 BEHIND = Standing("wait", "ms", True, (1.0,), (2.0,), 0.5, 0.0)
@@ -28,7 +28,7 @@ def test_notes_stay_when_the_table_is_written_again(tmp_path: Path) -> None:
     assert page.read_text() == "second\n\n## Notes\n\nWhy.\n\n## Beside others\n\nMore.\n"
 
 
-THREE = Standing("sends, depth 256", "msgs/s", False, (100.0,), (250.0,), 2.5, 0.25, (90.0,), 0.9)
+THREE = Standing("sends, depth 256", "msgs/s", False, (100.0,), (250.0,), 2.5, 0.25, (90.0,), 0.9, aim=3.0)
 
 
 def test_with_a_third_contender_the_page_has_its_columns() -> None:
@@ -62,7 +62,7 @@ def test_the_verdict_names_what_is_behind_and_what_is_short_of_the_aim() -> None
     ],
 )
 def test_what_is_aimed_at(figure: str, unit: str, aim: float) -> None:
-    assert Standing(figure, unit, False, (1.0,), (1.0,), 1.0, 0.0).aim == aim
+    assert broker_aim(figure, unit) == aim
 
 
 def test_rows_have_names_and_figures_of_their_own() -> None:

@@ -7,7 +7,10 @@ import pytest
 from benchmarks import kafka
 from benchmarks.report import write_section
 from benchmarks.sources import KAFKA, OURS, Row, kafka_source, our_source, rows, typical
+from benchmarks.startstate import StartState
 from benchmarks.versus_kafka import HEADING, markdown, outcome
+
+STATE = StartState("none", "pyspark.zip", {"pyspark": False, "pyarrow": True}, writes_bytecode=False)
 
 
 def _row(*, lower: bool) -> Row:
@@ -41,11 +44,12 @@ def test_phases_are_medians_over_the_rounds() -> None:
 
 def test_the_table_says_medians_ranges_and_who_is_behind() -> None:
     values = {KAFKA: [100.0, 200.0, 300.0], OURS: [50.0, 100.0, 150.0]}
-    text = markdown([outcome(_row(lower=False), values, {})], {"kafka": "1.2"}, 8000, 3.5, "python -m it")
+    text = markdown([outcome(_row(lower=False), values, {})], {"kafka": "1.2"}, STATE, 8000, 3.5, "python -m it")
     assert "| reads | rows/s | 200 (100–300) | 100 (50–150) | **0.50** |" in text  # noqa: RUF001 - a range
     assert "8,000 messages" in text
     assert "kafka 1.2" in text
     assert "load average at the start 3.5" in text
+    assert "launcher `none`, PySpark from pyspark.zip, bytecode of pyarrow there, new bytecode not kept" in text
 
 
 def test_the_section_is_replaced_and_all_else_on_the_page_stays(tmp_path: Path) -> None:

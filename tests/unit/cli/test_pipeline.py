@@ -88,16 +88,16 @@ def sizes(status: Result) -> list[str]:
 def test_status_tells_lag_tables_and_losses(file: Path) -> None:
     state = State(str(file.parent / "state/orders"))
     queue = MessageQueue("sales", "broker-a", 0)
-    (state.checkpoint / "offsets").mkdir(parents=True)
+    (file.parent / "state/orders/offsets").mkdir(parents=True)
     for batch, offset in enumerate((Offset({queue: 10}), Offset({queue: 40}, skip={queue: 30}))):
-        (state.checkpoint / "offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(offset.render())}")
+        (file.parent / "state/orders/offsets" / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(offset.render())}")
     definition = load(file)
     definition.source["failOnDataLoss"] = "record"
     lost = note_losses(
         Plan(
             definition=definition,
             query="0123456789",
-            state=str(state.checkpoint),
+            state=state.place,
             max_partitions=1,
             schema="{}",
             columns=[],
@@ -106,14 +106,14 @@ def test_status_tells_lag_tables_and_losses(file: Path) -> None:
     )
     state.report(1, {"parquet-0": 10}, lost=lost)
     made = progress(lag_by_queue={"sales/broker-a/0": 3}, lag_seconds_by_queue={"sales/broker-a/0": 75.0}, lost=20)
-    state.status.write_bytes(msgspec.json.encode(made))
+    (state.driver / "status.json").write_bytes(msgspec.json.encode(made))
 
     told = run("status", file).output
     assert "batch 1: 10 messages (1.5 kB) in 100 ms, 3 behind (for 1 min 15 s), 0 bad, 0 repeated, 20 lost" in told
-    assert f"20 messages were gone before they were read: {state.folder / '_loss'}" in told
+    assert f"20 messages were gone before they were read: {state.driver / '_loss'}" in told
     assert told.splitlines()[-1].split() == ["1", "sales", "broker-a", "0", "10", "30", "20", "expired"]
     facts = json.loads(run("status", file, "--json").output)
-    assert (facts["lost"], facts["loss_table"]) == (20, str(state.folder / "_loss"))
+    assert (facts["lost"], facts["loss_table"]) == (20, str(state.driver / "_loss"))
     assert [(loss["first"], loss["end"]) for loss in facts["losses"]] == [(10, 30)]
     assert facts["progress"]["lag_seconds_by_queue"] == {"sales/broker-a/0": 75.0}
     assert facts["tables"]["parquet-0"]["files"] == 0
@@ -126,12 +126,12 @@ def test_status_tells_lag_tables_and_losses(file: Path) -> None:
 
 def test_status_of_an_earlier_version_can_be_read(file: Path) -> None:
     state = State(str(file.parent / "state/orders"))
-    state.folder.mkdir(parents=True)
+    state.driver.mkdir(parents=True)
     facts = msgspec.to_builtins(progress())
     for name in ("bytes", "lag_seconds_by_queue", "tables"):
         del facts[name]
     del facts["totals"]["bytes"]
-    state.status.write_bytes(msgspec.json.encode(facts))
+    (state.driver / "status.json").write_bytes(msgspec.json.encode(facts))
     assert "batch 1: 10 messages" in run("status", file).output
 
 

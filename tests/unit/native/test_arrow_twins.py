@@ -11,18 +11,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pyromq import native
+from pyromq.arrow.columns import COLUMNS
+from pyromq.arrow.decoder import Rows, arrow_columns, decode, pulled_columns
+from pyromq.arrow.errors import RowsError
+from pyromq.arrow.policy import CorruptRecords
+from pyromq.arrow.pulled import Pulled
+from pyromq.arrow.recordlayout import plain_starts, walk
+from pyromq.arrow.rowshape import RowShape
+from pyromq.arrow.rowspec import RowSpec, Segment
 from pyromq.protocol.message import ReceivedMessage
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.host import Host, pack_host
 from pyromq.protocol.records.record import encode_record, pack_record
-from pyromq.spark.columns import COLUMNS
-from pyromq.spark.errors import SparkError
-from pyromq.spark.source.options import CorruptRecords
-from pyromq.spark.task.decoder import Rows, RowSpec, Segment, arrow_columns, decode
-from pyromq.spark.task.recordlayout import plain_starts, walk
+from tests.unit.arrow.test_decoder import records
 from tests.unit.native import samples
 from tests.unit.native.twins import agree, needs_core, twins
-from tests.unit.spark.test_decoder import records
 
 pytestmark = needs_core
 
@@ -61,7 +64,7 @@ def outcome(*arguments: Any, core: bool) -> Outcome:
     native.core.on = core
     try:
         rows: Rows = decode(*arguments)
-    except (SparkError, OverflowError) as error:
+    except (RowsError, OverflowError) as error:
         return Outcome(0, [], 0, [], (type(error), str(error)))
     finally:
         native.core.on = True
@@ -95,6 +98,45 @@ def test_records_that_were_damaged_since_they_were_found(made: list[bytes], spec
         buffer[data.draw(st.integers(0, len(buffer) - 1))] = data.draw(st.integers(0, 255))
     segments = [Segment(len(starts), data.draw(TOPICS), "broker-a", start=-(2**63))]
     same(bytes(buffer), starts, segments, spec, np.zeros(len(starts), np.int64))
+
+
+@given(st.lists(BUFFERS, min_size=1, max_size=3), SPECS, st.data())
+def test_answers_to_pulls_make_the_same_rows(bodies: list[bytes], spec: RowSpec, data: st.DataObject) -> None:
+    shape = RowShape(pa.schema([(name, kind_of(name, spec)) for name in spec.columns]), spec, None)
+    places = [data.draw(SEGMENTS)[0] for _ in bodies]
+
+    def made(*, core: bool) -> Any:
+        native.core.on = core
+        pulled = Pulled()
+        try:
+            for body, (_, topic, broker, start, end, delta) in zip(bodies, places, strict=True):
+                pulled.add(memoryview(body), topic or "t", broker, start, end, delta)
+            return [batch.to_pylist() for batch in pulled.batches(shape)]
+        except (RowsError, OverflowError) as error:
+            return type(error), str(error)
+        finally:
+            native.core.on = True
+
+    assert made(core=True) == made(core=False)
+
+
+def kind_of(name: str, spec: RowSpec) -> pa.DataType:
+    texts = {"properties"} if spec.text_properties else set()
+    return pa.string() if name in texts or (name == "body" and spec.text_body) else COLUMNS[name]
+
+
+def test_answers_are_taken_whole_or_not_at_all() -> None:
+    spec, two = RowSpec(tuple(COLUMNS), verify_crc=True), [Segment(1, "t", "a"), Segment(1, "u", "b")]
+    call = twins(pulled_columns).native
+    plain = list(PLAIN.values())[:2]
+    found = pa.record_batch(call(plain, two, spec))
+    assert found.column("topic").to_pylist() == ["t", "u"]
+    assert found.column("brokerName").to_pylist() == ["a", "b"]
+    assert call(plain, two[:1], spec) is None
+    assert len(call([], [], spec)) == 0
+    odd_ones = [made for name, made in ODD.items() if name != "topic"]  # which segments say here
+    for odd in (*odd_ones, plain[0][:-1], plain[0] + b"\0\0\0"):
+        assert call([plain[0], odd], two, spec) is None
 
 
 @given(BUFFERS, st.integers(0, 100))
@@ -187,5 +229,5 @@ def test_columns_may_be_taken_any_number_of_times_and_outlive_all_else() -> None
     gc.collect()
     assert bodies.to_pylist() == [b"0", b"1", b"2"]
     assert second.column("properties").to_pylist() == [[("a", str(number))] for number in range(3)]
-    assert schema == pa.schema([("body", COLUMNS["body"][1]), ("properties", COLUMNS["properties"][1])])
+    assert schema == pa.schema([("body", COLUMNS["body"]), ("properties", COLUMNS["properties"])])
     assert second.schema == schema

@@ -7,9 +7,10 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pyromq.arrow.pieces import buffers
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.records.batch import iter_batch
-from pyromq.spark.sink.plainrows import _buffers, batch_rows
+from pyromq.spark.sink.plainrows import batch_rows
 from tests.unit.native import samples
 from tests.unit.native.twins import agree, needs_core, twins
 
@@ -20,16 +21,17 @@ ROWS = st.lists(st.tuples(st.binary(max_size=20) | st.none(), TEXTS, TEXTS), max
 PLAIN_ROWS = st.lists(st.tuples(st.binary(max_size=20), samples.WORDS | st.none(), samples.WORDS | st.none()))
 
 
-@given(ROWS | PLAIN_ROWS, st.integers(0, 3), st.integers(0, 1 << 17))
+@given(ROWS | PLAIN_ROWS, st.integers(0, 3), st.none() | st.integers(0, 1 << 17))
 @example([(b"x" * (MAX_BODY + 1), None, None)], 0, 0)
 @example([(b"x", "y" * 32767, None)], 0, 0)
 @example([(b"", "", "\x01")], 0, 0xFFFF)
 @example([(b"", None, None)] * 3, 1, 0xFFFE)
-def test_rows(rows: list[tuple[bytes | None, str | None, str | None]], skipped: int, first: int) -> None:
+def test_rows(rows: list[tuple[bytes | None, str | None, str | None]], skipped: int, first: int | None) -> None:
     bodies, tags, keys = zip(*rows, strict=True) if rows else ((), (), ())
     columns = [pa.array(bodies, pa.binary()), pa.array(tags, pa.string()), pa.array(keys, pa.string())]
-    body, tag, key = (_buffers(column[skipped:]) for column in columns)
-    found = agree(batch_rows, len(columns[0][skipped:]), body, [("TAGS", tag), ("KEYS", key)], ("7F00", first)).value
+    body, tag, key = (buffers(column[skipped:]) for column in columns)
+    ids = None if first is None else ("7F00", first)
+    found = agree(batch_rows, len(columns[0][skipped:]), body, [("TAGS", tag), ("KEYS", key)], ids).value
     if found is not None:
         assert isinstance(found, list)
         assert [bytes(item.body) for item in iter_batch(found[0])] == list(bodies[skipped:])

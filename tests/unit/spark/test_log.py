@@ -6,13 +6,14 @@ from typing import Any
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
 
-from pyromq.spark.columns import COLUMNS
-from pyromq.spark.errors import OptionError, ReadError
+from pyromq.arrow.columns import COLUMNS
+from pyromq.arrow.errors import ReadError
+from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.reader import LogPartition, LogReader
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.options import read_options
-from pyromq.spark.task.rowshape import RowShape
+from pyromq.spark.task.rowplan import row_shape
 from pyromq.store.messagestore import MessageStore
 from tests.unit.store.storage import Clock, log_file, open_store, put
 
@@ -23,8 +24,8 @@ def read(root: Path, *names: str, **options: str) -> list[dict[str, Any]]:
     """All rows, through the same calls that Spark makes."""
     chosen = names or NAMES
     parsed = read_options(LogOptions, {"path": str(root)} | options, {})
-    schema = pa.schema([(name, COLUMNS[name][1]) for name in chosen])
-    shape = RowShape.plan(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
+    schema = pa.schema([(name, COLUMNS[name]) for name in chosen])
+    shape = row_shape(parsed, schema, tags=parsed.wanted_tags, corrupt=parsed.corrupt_records)
     reader = LogReader(parsed, shape)
     return [row for part in reader.partitions() for batch in reader.read(part) for row in batch.to_pylist()]
 
@@ -92,7 +93,7 @@ def test_everything_in_the_order_of_the_log(store: MessageStore) -> None:
 def tasks(root: Path, **options: str) -> list[int]:
     """Messages of each task."""
     parsed = read_options(LogOptions, {"path": str(root), "topic": "orders"} | options, {})
-    shape = RowShape.plan(parsed, pa.schema([("body", pa.binary())]))
+    shape = row_shape(parsed, pa.schema([("body", pa.binary())]))
     parts = LogReader(parsed, shape).partitions()
     return [sum(each.messages for each in part.ranges) for part in parts if isinstance(part, LogPartition)]
 

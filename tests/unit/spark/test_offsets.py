@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import OptionError
-from pyromq.spark.source.offsets import Offset, Range, advanced, capped, flatten, losses, nest, ranges, share, standing
+from pyromq.spark.source.offsets import Mark, Offset, Range, advanced, capped, losses, ranges, share, standing
+from pyromq.spark.source.queuetable import flatten, nest
 
 A0, A1, B0 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1), MessageQueue("t", "b", 0)
 QUEUES = st.builds(MessageQueue, st.sampled_from(["t", "u"]), st.sampled_from(["a", "b"]), st.integers(0, 11))
@@ -62,7 +63,6 @@ def test_where_a_stream_stands() -> None:
 def test_new_queues_begin_with_their_first_message() -> None:
     stand = standing({A0: 1}, {A0: (0, 1), B0: (4, 6)})
     assert (stand.begin[B0], stand.skip, stand.available) == (4, {B0: 4}, {B0: 2})
-    assert standing({A0: 1}, {A0: (0, 1), B0: (4, 6)}, new_queues=False).begin == {A0: 1}
 
 
 def test_a_target_is_not_passed() -> None:
@@ -92,3 +92,23 @@ def test_a_batch_without_data_reads_nothing_again() -> None:
     first = Offset({queue: 7}, init={queue: 3})
     assert [(each.start, each.end) for each in ranges(Offset({queue: 3}, fresh=True), first)] == [(3, 7)]
     assert ranges(first, first) == []
+
+
+@pytest.mark.parametrize("missing", [None, 0, 40, 99])
+def test_many_queues_without_a_gap_are_a_list(missing: int | None) -> None:
+    positions = {MessageQueue("t", "a", number): number * 7 for number in range(100) if number != missing}
+    text = json.dumps(Offset(positions | {B0: 3}, skip=positions).render())
+    assert Offset.parse(json.loads(text)) == Offset(positions | {B0: 3}, skip=positions)
+    shape = json.loads(text)["q"]["t"]
+    assert isinstance(shape["a"], list) == (missing in (None, 99))
+    assert shape["b"] == {"0": 3}
+
+
+def test_marks_are_read_as_they_were_written() -> None:
+    offset = Offset({A0: 5}, marks={A0: Mark(4, 1_700_000_000_000)}, anew={A1: 9})
+    shape = json.loads(json.dumps(offset.render()))
+    assert shape["marks"] == {"t": {"a": {"0": [4, 1_700_000_000_000]}}}
+    assert Offset.parse(shape) == offset
+    for wrong in ([4], [4, "x"], 4, {"4": 1}):
+        with pytest.raises(OptionError):
+            Offset.parse({"v": 1, "q": {}, "marks": {"t": {"a": {"0": wrong}}}})

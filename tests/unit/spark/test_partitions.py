@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.partitions import WORTH_A_TASK, task_ranges
+from pyromq.spark.source.partitions import LARGE_TASK, WORTH_A_TASK, task_ranges, useful_tasks
 
 
 @st.composite
@@ -60,3 +60,13 @@ def test_little_is_one_task() -> None:
 
 def test_nothing_is_no_task() -> None:
     assert task_ranges([Range("t", "b", 0, 7, 7)], max_partitions=2) == []
+
+
+def test_large_batches_get_a_task_a_queue() -> None:
+    def wanted(messages: int) -> list[Range]:
+        return [Range("t", "b", queue, 0, messages) for queue in range(64)]
+
+    assert useful_tasks(wanted(10 * LARGE_TASK), 4) == 64  # on a cluster with more processors than the driver has
+    assert useful_tasks(wanted(LARGE_TASK // 8), 4) == 8
+    assert useful_tasks(wanted(100), 4) == 4
+    assert useful_tasks([], 4) == 4

@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline.builder import Pipeline
-from pyromq.spark.pipeline.definition.definition import DefinitionError, ParquetTarget
-from pyromq.spark.pipeline.definition.plan import connection, message_columns, source_options, source_texts
+from pyromq.spark.pipeline.definition.definition import DefinitionError, DeltaTarget, IcebergTarget, ParquetTarget
+from pyromq.spark.pipeline.definition.plan import connection, delta_sink, message_columns, source_options, source_texts
 from pyromq.spark.pipeline.definition.template import render
 from pyromq.spark.pipeline.definition.yamlfile import load, loads
+from pyromq.spark.sink.table.iceberg.partitions import Partition, parse_partition
 from pyromq.spark.units import UnitError, parse_bytes, parse_seconds
 
 GOOD = """\
@@ -70,6 +71,37 @@ def test_mistakes_say_file_line_and_field(old: str, new: str, said: str | None) 
     with pytest.raises(DefinitionError) as caught:
         loads(text, name="orders.yaml")
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ("iceberg: {table: shop.orders}", r"iceberg\.warehouse: say which folder, or which catalog"),
+        ("iceberg: {table: orders, warehouse: lake}", r"iceberg\.table: 'orders' is not namespace\.table"),
+        ('iceberg: {table: a.b, warehouse: w, partition_by: ["week(ts)"]}', r"partition_by\[0\]: 'week\(ts\)'"),
+        ('iceberg: {table: a.b, warehouse: w, partition_by: [id, "bucket(id)"]}', r"partition_by\[1\]: 'bucket"),
+        ("iceberg: {table: a.b, warehouse: w, keep_snapshots: 0}", r"keep_snapshots: 0 is not 1 or more"),
+        ("delta: {path: lake, storage_option: {}}", r"did you mean storage_options"),
+        ("delta: {path: lake, storage_options: {AWS_REGION: [1]}}", r"storage_options: expected"),
+    ],
+)
+def test_mistakes_in_tables_are_named(sink: str, said: str) -> None:
+    with pytest.raises(DefinitionError, match=said):
+        loads(f"name: a\nsource: {{topic: b}}\ncheckpoint: c\nsinks:\n  - {sink}\n")
+
+
+def test_tables_take_options() -> None:
+    made = loads(
+        "name: a\nsource: {topic: b}\ncheckpoint: c\nsinks:\n"
+        "  - delta: {path: s3://lake/orders, storage_options: {AWS_REGION: eu-central-1, AWS_ALLOW_HTTP: true}}\n"
+        '  - iceberg: {table: shop.orders, catalog: {name: prod, type: rest}, partition_by: ["days(ts)", shop]}\n'
+    )
+    delta, iceberg = (target for _, _, target in made.targets)
+    assert isinstance(delta, DeltaTarget)
+    assert delta_sink("d", delta).storage_options == {"AWS_REGION": "eu-central-1", "AWS_ALLOW_HTTP": "true"}
+    assert isinstance(iceberg, IcebergTarget)
+    assert [parse_partition(text) for text in iceberg.partition_by] == [Partition("ts", "day"), Partition("shop")]
+    assert [str(parse_partition(text)) for text in ("bucket( 16 ,id)", "hours(a.b)")] == ["bucket(16, id)", "hour(a.b)"]
 
 
 def test_aliases_and_depth_are_bounded() -> None:

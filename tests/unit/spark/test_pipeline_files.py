@@ -73,6 +73,7 @@ def test_a_rewind_is_refused_where_it_would_do_harm(tmp_path: Path) -> None:
         SparkCheckpoint(tmp_path).rewind(Offset({}))
     log(tmp_path, 1, 200)
     (tmp_path / "state" / "0").mkdir(parents=True)
+    (tmp_path / "state" / "0" / "1.delta").touch()
     with pytest.raises(StateError, match="keeps state"):
         SparkCheckpoint(tmp_path).rewind(Offset({}))
 
@@ -104,7 +105,7 @@ def test_an_identity_lasts_and_belongs_to_one_pipeline(tmp_path: Path) -> None:
     assert state.identity("orders", max_partitions=16, shuffle_partitions=16) == first
     with pytest.raises(StateError, match="belongs to pipeline 'orders'"):
         state.identity("sales", max_partitions=2, shuffle_partitions=2)
-    (state.folder / "identity.json").write_text("{")
+    (state.driver / "identity.json").write_text("{")
     with pytest.raises(StateError, match="damaged"):
         state.identity("orders", max_partitions=2, shuffle_partitions=2)
 
@@ -195,6 +196,28 @@ def test_progress_of_a_batch_that_observed_nothing(observed: object) -> None:
     event = {"batchId": 3, "sources": [], "observedMetrics": observed}
     made = read_progress("orders", event, None, Totals())
     assert (made.messages, made.bytes, made.bad, made.duplicates, made.rows) == (0, 0, 0, 0, {})
+
+
+def place(**queues: int) -> str:
+    """Offsets of broker-a and broker-b, as `a0=5`."""
+    found: dict[str, dict[str, int]] = {}
+    for name, offset in queues.items():
+        found.setdefault(f"broker-{name[0]}", {})[name[1:]] = offset
+    return json.dumps({"v": 1, "q": {"orders": found}})
+
+
+def test_lag_that_nobody_told_is_unknown() -> None:
+    event = {"batchId": 3, "sources": [{"startOffset": place(a0=10), "endOffset": place(a0=20, b0=5)}]}
+    made = read_progress("orders", event, None, Totals())  # Spark asks nobody about a batch that it repeats
+    assert (made.messages, made.lag, made.lag_by_queue) == (10, None, {})
+
+    event["sources"][0]["latestOffset"] = place(a0=20)  # type: ignore[index]  # a list
+    made = read_progress("orders", event, None, Totals())  # broker-b is away since before the start
+    assert (made.lag, made.lag_by_queue) == (None, {"orders/broker-a/0": 0})
+
+    deleted = {**json.loads(place(a0=23)), "gone": {"orders": {"broker-b": {"0": 5}}}}
+    event["sources"][0]["latestOffset"] = json.dumps(deleted)  # type: ignore[index]
+    assert read_progress("orders", event, None, Totals()).lag == 3
 
 
 # SP-09

@@ -10,13 +10,9 @@ import pytest
 from prometheus_client import generate_latest
 from pyspark.sql.types import DoubleType, LongType, StringType, StructField, StructType
 
-from pyromq.protocol.command import Command
-from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.records.record import encode_record
-from pyromq.protocol.requests import pull_messages
-from pyromq.remoting.errors import CallTimeout, ConnectError
-from pyromq.spark.errors import LostRange, RouteError, SinkError
-from pyromq.spark.options import read_options
+from pyromq.protocol.message import MessageQueue
+from pyromq.remoting.errors import ConnectError
+from pyromq.spark.errors import LostRange, SinkError
 from pyromq.spark.pipeline.definition.plan import Plan
 from pyromq.spark.pipeline.definition.yamlfile import loads
 from pyromq.spark.pipeline.run import survey
@@ -26,15 +22,13 @@ from pyromq.spark.pipeline.run.progress import Progress, Totals
 from pyromq.spark.pipeline.run.survey import Survey
 from pyromq.spark.pipeline.state.folder import State, StateError
 from pyromq.spark.pipeline.state.losses import loss_table, note_losses, read_losses
-from pyromq.spark.pipeline.state.position import waiting_seconds
 from pyromq.spark.pipeline.state.tables import TableSize, parquet_size, read_tables
 from pyromq.spark.sink.sink import Attempt, Sink
-from pyromq.spark.sink.table.delta import DeltaSink
-from pyromq.spark.sink.table.iceberg import IcebergSink
+from pyromq.spark.sink.table.delta.sink import DeltaSink
+from pyromq.spark.sink.table.iceberg.sink import IcebergSink
 from pyromq.spark.sink.table.parquet import ParquetSink
-from pyromq.spark.source.cluster import Cluster
+from pyromq.spark.source.brokers.cluster import Cluster
 from pyromq.spark.source.offsets import Offset
-from pyromq.spark.source.options import SourceOptions
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 TEXT = """\
@@ -98,8 +92,8 @@ def test_a_place_without_rows_can_get_other_types(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"lake": {"place": 1}}', b"\xff\x00"])
 def test_damaged_types_are_named_and_a_way_on(tmp_path: Path, damage: bytes) -> None:
     state = State(str(tmp_path / "state"))
-    state.folder.mkdir(parents=True)
-    (state.folder / "outputs.json").write_bytes(damage)
+    state.driver.mkdir(parents=True)
+    (state.driver / "outputs.json").write_bytes(damage)
     with pytest.raises(StateError, match=r"outputs.json is damaged: .*without it the next start"):
         check_types(state, loads(text(tmp_path)), columns(id=LongType()), allow_change=True)
 
@@ -159,9 +153,9 @@ def plan(folder: Path, policy: str) -> Plan:
 def test_losses_are_noted_once_in_a_table(tmp_path: Path) -> None:
     state = State(str(tmp_path / "state"))
     other = MessageQueue("orders", "broker-a", 1)
-    log(state.checkpoint, 0, Offset({QUEUE: 10, other: 5}, init={QUEUE: 0, other: 0}))
-    log(state.checkpoint, 1, Offset({QUEUE: 40, other: 5}, skip={QUEUE: 30}))
-    log(state.checkpoint, 2, Offset({QUEUE: 41, other: 5}, gone={other: 9}))
+    log(tmp_path / "state", 0, Offset({QUEUE: 10, other: 5}, init={QUEUE: 0, other: 0}))
+    log(tmp_path / "state", 1, Offset({QUEUE: 40, other: 5}, skip={QUEUE: 30}))
+    log(tmp_path / "state", 2, Offset({QUEUE: 41, other: 5}, gone={other: 9}))
     recording = plan(tmp_path, "record")
     assert [note_losses(recording, batch) for batch in (0, 1, 2)] == [0, 20, 4]
     assert note_losses(recording, 1) == 20  # the batch runs again after a crash
@@ -175,8 +169,8 @@ def test_losses_are_noted_once_in_a_table(tmp_path: Path) -> None:
 # SP-09
 def test_what_goes_while_a_batch_reads_is_noted_with_it(tmp_path: Path) -> None:
     state = State(str(tmp_path / "state"))
-    log(state.checkpoint, 0, Offset({QUEUE: 10}))
-    log(state.checkpoint, 1, Offset({QUEUE: 40}, skip={QUEUE: 12}))
+    log(tmp_path / "state", 0, Offset({QUEUE: 10}))
+    log(tmp_path / "state", 1, Offset({QUEUE: 40}, skip={QUEUE: 12}))
     while_reading = [LostRange("orders", "broker-a", 0, start, start + 4, "expired") for start in (16, 12)]
     for _ in range(2):  # the batch runs again, and so do its tasks
         state.found_lost(1, 0, while_reading)
@@ -186,7 +180,7 @@ def test_what_goes_while_a_batch_reads_is_noted_with_it(tmp_path: Path) -> None:
     assert sorted((row.first, row.end) for row in read_losses(state)) == [(10, 12), (12, 20), (30, 31)]
     assert state.lost_in(1) == []  # noted for good
     assert state.lost_in(11) == while_reading
-    next((state.folder / "lost").iterdir()).write_text("[{")
+    next((state.driver / "lost").iterdir()).write_text("[{")
     with pytest.raises(StateError, match="damaged"):
         state.lost_in(11)
 
@@ -194,20 +188,19 @@ def test_what_goes_while_a_batch_reads_is_noted_with_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("policy", "count"), [("false", 21), ("true", 0)])
 def test_without_the_policy_losses_are_counted_at_most(tmp_path: Path, policy: str, count: int) -> None:
     state = State(str(tmp_path / "state"))
-    log(state.checkpoint, 0, Offset({QUEUE: 10}))
-    log(state.checkpoint, 1, Offset({QUEUE: 40}, skip={QUEUE: 30}))
+    log(tmp_path / "state", 0, Offset({QUEUE: 10}))
+    log(tmp_path / "state", 1, Offset({QUEUE: 40}, skip={QUEUE: 30}))
     if policy == "false":
         state.found_lost(1, 0, [LostRange("orders", "broker-a", 0, 30, 31, "expired")])
     assert note_losses(plan(tmp_path, policy), 1) == count
-    assert not loss_table(state).exists()
+    assert not loss_table(state).list()
     assert read_losses(state) == []
 
 
 def test_a_batch_whose_beginning_is_not_in_the_log_any_more(tmp_path: Path) -> None:
-    state = State(str(tmp_path / "state"))
-    log(state.checkpoint, 7, Offset({QUEUE: 40}, skip={QUEUE: 30}))
+    log(tmp_path / "state", 7, Offset({QUEUE: 40}, skip={QUEUE: 30}))
     assert note_losses(plan(tmp_path, "record"), 7) == 0  # nobody can tell
-    log(state.checkpoint, 8, Offset({QUEUE: 60}, skip={QUEUE: 50}))
+    log(tmp_path / "state", 8, Offset({QUEUE: 60}, skip={QUEUE: 50}))
     assert note_losses(plan(tmp_path, "record"), 8) == 10
 
 
@@ -266,6 +259,39 @@ def test_ages_and_tables_are_looked_up_now_and_then(tmp_path: Path, monkeypatch:
     assert len(asked) == 2  # nothing waits, so nobody is asked
 
 
+class Ends:
+    """Stands for a cluster that serves these queues, of which those with bounds answer."""
+
+    def __init__(self, *queues: MessageQueue, **ends: int) -> None:
+        self._queues, self._ends = queues, ends
+
+    def queues(self) -> list[MessageQueue]:
+        return list(self._queues)
+
+    def bounds(self, queues: list[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
+        return {queue: (0, self._ends[queue.broker_name]) for queue in queues if queue.broker_name in self._ends}
+
+
+def test_lag_that_spark_does_not_tell_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(survey, "waiting_seconds", lambda _cluster, positions, _clock: dict.fromkeys(positions, 7.0))
+    other = MessageQueue("orders", "b", 0)
+
+    def completed(cluster: Ends) -> Progress:
+        made = progress({})
+        made.lag = None
+        Survey(loads(text(tmp_path)), cluster=cast("Cluster", cluster)).complete(made, Offset({QUEUE: 40, other: 8}))
+        return made
+
+    made = completed(Ends(QUEUE, other, **{"broker-a": 43, "b": 8}))
+    assert (made.lag, made.lag_by_queue) == (3, {"orders/broker-a/0": 3, "orders/b/0": 0})
+    assert made.lag_seconds_by_queue == {"orders/broker-a/0": 7.0, "orders/b/0": 0.0}
+    made = completed(Ends(QUEUE, other, **{"broker-a": 43}))  # the other broker does not answer
+    assert (made.lag, made.lag_by_queue) == (None, {"orders/broker-a/0": 3})
+    assert completed(Ends()).lag is None  # nobody knows a route
+    made = completed(Ends(QUEUE, **{"broker-a": 43}))  # a route that names one broker only: is the other away, or gone?
+    assert made.lag is None
+
+
 def test_a_slow_look_is_taken_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
     now = 0.0
@@ -284,39 +310,6 @@ def test_a_slow_look_is_taken_less_often(tmp_path: Path, monkeypatch: pytest.Mon
         assert made.tables == {}  # what cannot be read ends no run
         now += 1
     assert looks == [0, 63, 126, 189]
-
-
-class Brokers:
-    """Stands for a cluster whose brokers are called what they do; one that is well has a message in its first queue."""
-
-    options = read_options(SourceOptions, {"nameServer": "n:1", "topic": "orders"}, {})
-
-    def __init__(self) -> None:
-        self.wire = self
-        self.asked: list[str] = []
-
-    def address(self, queue: MessageQueue) -> str:
-        if queue.broker_name == "lost":
-            raise RouteError("no name server knows a master of it")
-        return queue.broker_name
-
-    def pull(self, queue: MessageQueue, offset: int, count: int) -> Command:
-        return pull_messages("readers", queue.topic, queue.queue_id, offset, count)
-
-    def exchange(self, address: str, commands: list[Command], _timeout: float) -> list[Command]:
-        self.asked.append(address)
-        if address == "hangs":
-            raise CallTimeout("no answer")
-        record = encode_record(ReceivedMessage("orders", b"x", {}, queue_offset=40, store_timestamp=5_000))
-        return [Command(0, body=record), *(Command(0) for _ in commands[1:])]
-
-
-def test_a_broker_that_hangs_is_asked_once_for_all_its_queues() -> None:
-    brokers = Brokers()
-    queues = [MessageQueue("orders", name, number) for name in ("lost", "hangs", "well") for number in range(3)]
-    found = waiting_seconds(cast("Cluster", brokers), dict.fromkeys(queues, 40), lambda: 12.5)
-    assert found == {MessageQueue("orders", "well", 0): 7.5}
-    assert brokers.asked == ["hangs", "well"]
 
 
 def test_metrics_have_what_progress_tells(tmp_path: Path) -> None:

@@ -7,7 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pyromq.protocol.bodies.offsets import WriterQueues
 from pyromq.protocol.command import Command
+from pyromq.protocol.handles.writer import PLACE, PLACE_FIELD
+from pyromq.protocol.headers.send import OpenWriterResponseHeader, SendMessageV2Header
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import decode_properties
@@ -15,6 +18,7 @@ from pyromq.protocol.records.batch import iter_batch
 from pyromq.spark.errors import RowError
 from pyromq.spark.options import read_options
 from pyromq.spark.sink import topic as topicmodule
+from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.options import TopicSinkOptions
 from pyromq.spark.sink.plainrows import are_plain
 from pyromq.spark.sink.sink import Attempt
@@ -27,7 +31,8 @@ QUEUES = [MessageQueue("t", "broker-a", number) for number in range(4)]
 class Answering:
     """A wire whose broker stores everything."""
 
-    def __init__(self, _options: object) -> None:
+    def __init__(self, options: TopicSinkOptions) -> None:
+        self.options = options
         self.sent: list[Command] = []
         self.heard = 0
 
@@ -38,6 +43,11 @@ class Answering:
     def receive(self, _address: str, _timeout: float) -> Command:
         self.heard += 1
         return Command(code=0, opaque=self.heard)
+
+    def call(self, _address: str, request: Command, _timeout: float) -> Command:
+        """Opens lanes to queues that are empty."""
+        header = OpenWriterResponseHeader(run=5)
+        return request.reply(header=header, body=WriterQueues(ends=dict.fromkeys(range(4), 0)).encode())
 
     def close(self) -> None:
         pass
@@ -50,7 +60,7 @@ def frames(rows: list[pa.RecordBatch], *, together: bool, **options: str) -> tup
         if not together:
             patch.setattr(topicmodule, "are_plain", lambda _schema: False)
         sink = TopicSink(read_options(TopicSinkOptions, {"nameServer": "a:1", "topic": "t", **options}))
-        sink.prepared = Prepared(WritableTopic("t", QUEUES, {"broker-a": "a:2"}))
+        sink.prepared = Prepared(WritableTopic("t", QUEUES, {"broker-a": "a:2"}), run=Run({"broker-a": 5}))
         task: Any = sink.open(Attempt("query", 7, 2), rows[0].schema)
         for each in rows:
             task.write(each)
@@ -60,9 +70,9 @@ def frames(rows: list[pa.RecordBatch], *, together: bool, **options: str) -> tup
         messages = []
         for item in iter_batch(command.body):
             properties = decode_properties(item.properties)
-            ids.append(properties.pop("UNIQ_KEY"))
+            ids.append(properties["UNIQ_KEY"] if sink.once else properties.pop("UNIQ_KEY"))
             messages.append((item.flag, bytes(item.body), list(properties.items())))
-        made.append((command.fields.queue_id, messages))
+        made.append((command.header(SendMessageV2Header).queue_id, command.ext.get(PLACE_FIELD), messages))
     assert len({len(each) for each in ids}) <= 1
     assert len(set(ids)) == len(ids) == done.rows
     return made, done
@@ -84,7 +94,20 @@ def test_frames_and_messages_are_the_same(batches: list[list[tuple[bytes, str | 
         pa.record_batch([[row[1] for row in batch], [row[0] for row in batch], [row[2] for row in batch]], schema)
         for batch in batches
     ]
-    assert frames(rows, together=True, sendBatchBytes="1024") == frames(rows, together=False, sendBatchBytes="1024")
+    for delivery in ("at-least-once", "exactly-once"):
+        options = {"sendBatchBytes": "1024", "delivery": delivery}
+        assert frames(rows, together=True, **options) == frames(rows, together=False, **options)
+
+
+def test_rows_that_say_where_they_belong_are_sent_together_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topicmodule.TopicTask, "_send", lambda *_: pytest.fail("one by one"))
+    rows = [pa.record_batch({"body": pa.array([b"a", b"b"], pa.binary())})] * 2
+    made, done = frames(rows, together=True, delivery="exactly-once")
+    assert done.rows == 4
+    ((_, place, messages),) = made
+    assert place == "5.2.0.2.0"
+    assert [dict(properties)["PYROMQ_SEQ"] for _, _, properties in messages] == ["7.2.0", "7.2.1", "7.2.2", "7.2.3"]
+    assert [dict(properties)[PLACE] for _, _, properties in messages] == [f"5.2.0.2.{row}" for row in range(4)]
 
 
 @pytest.mark.parametrize("bad", [None, b"x" * (MAX_BODY + 1)], ids=["no body", "too large"])

@@ -10,23 +10,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyromq.arrow.columns import COLUMNS
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.rowshape import RowShape
+from pyromq.arrow.rowspec import RowSpec
 from pyromq.protocol.records.host import Host, pack_host
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
-from pyromq.spark.columns import COLUMNS
-from pyromq.spark.errors import ReadError
 from pyromq.spark.log import ranges as module
 from pyromq.spark.log.ranges import covered, range_batches
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.task.decoder import RowSpec
-from pyromq.spark.task.rowshape import RowShape
 from pyromq.store.log.put import PutMessage
 from pyromq.store.queue.consumequeue import FILLER
 from tests.unit.store.storage import open_store, put
 
 # Every kind of column: one that only looked into the buffer would change with the next window.
 NAMES = tuple(COLUMNS)
-SHAPE = RowShape(pa.schema([(name, COLUMNS[name][1]) for name in NAMES]), RowSpec(NAMES), None)
+SHAPE = RowShape(pa.schema([(name, COLUMNS[name]) for name in NAMES]), RowSpec(NAMES), None)
 HOSTS = [pack_host(Host("127.0.0.1", 1)), pack_host(Host("::1", 2))]
 KEY = ("topic", "brokerName", "queueId", "queueOffset")
 

@@ -4,13 +4,11 @@ from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pytest
-from deltalake import DeltaTable
 
-from pyromq.spark.sink.sink import Attempt, Sink
-from pyromq.spark.sink.table.delta import DeltaSink
-from pyromq.spark.sink.table.iceberg import IcebergSink
+from pyromq.spark.sink.table.delta.sink import DeltaSink
+from pyromq.spark.sink.table.iceberg.sink import IcebergSink
+from tests.unit.spark.tablewriting import QUERY, delta_rows, write
 
-QUERY = "0b6c3d3e-query"
 WHEN = pa.array([0], pa.timestamp("us", tz="UTC"))
 
 
@@ -18,17 +16,6 @@ def rows(number: int, **more: str) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict(
         {"id": [number], "day": ["a/b %"], "at": WHEN, **{k: [v] for k, v in more.items()}}
     )
-
-
-def write(sink: Sink, batch: int, data: pa.RecordBatch, *, query: str = QUERY) -> int:
-    task = sink.open(Attempt(query, batch, 0), data.schema)
-    task.write(data)
-    return sink.commit(query, batch, [task.close()])
-
-
-def delta_rows(path: Path) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = DeltaTable(str(path)).to_pyarrow_table().to_pylist()
-    return sorted(found, key=lambda row: str(row["id"]))
 
 
 # SP-05
@@ -58,11 +45,8 @@ def test_iceberg_takes_each_batch_once(tmp_path: Path) -> None:
     for batch in (0, 1, 1, 0, 2):
         assert write(sink, batch, rows(batch)) == 1
     write(sink, 3, rows(3, shop="Berlin"))
-    catalog = sink.load_catalog()
-    try:
+    with sink.open_catalog("cannot be read") as catalog:
         found = catalog.load_table("shop.orders").scan().to_arrow().sort_by("id").to_pylist()
-    finally:
-        catalog.close()
     assert [(row["id"], row["shop"]) for row in found] == [(0, None), (1, None), (2, None), (3, "Berlin")]
     assert len(list(tmp_path.rglob("*.parquet"))) == 4
 

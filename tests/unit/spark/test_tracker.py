@@ -2,99 +2,15 @@
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import pytest
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.remoting.errors import ConnectError
 from pyromq.spark.errors import DataLossError, OptionError, RouteError
-from pyromq.spark.options import read_options
-from pyromq.spark.source.cluster import Cluster
-from pyromq.spark.source.longpoll import LongPoll
 from pyromq.spark.source.offsets import Offset, Range, losses, ranges
-from pyromq.spark.source.options import Fallback, SourceOptions
-from pyromq.spark.source.tracker import Tracker
-
-R = TypeVar("R")
-Q0, Q1 = MessageQueue("t", "a", 0), MessageQueue("t", "a", 1)
-
-
-class Tables:
-    """Stands for the brokers, the clock and the waiter: `wait` and `sleep` let time pass, then `meanwhile` happens."""
-
-    def __init__(self, **options: str) -> None:
-        self.options = read_options(SourceOptions, {"nameServer": "n:1", "topic": "t"} | options, {})
-        self.now = 1000.0
-        self.known = {Q0: (0, 0), Q1: (0, 0)}
-        self.route = [Q0, Q1]
-        self.group: dict[MessageQueue, int] = {}
-        self.living = {"a"}
-        self.times: dict[MessageQueue, int] = {}
-        self.fault: Exception | None = None
-        self.waits = 0
-        self.looks = 0
-        self.meanwhile: Callable[[], None] = lambda: None
-        self.tracker = Tracker(
-            self.options, cast("Cluster", self), cast("LongPoll", self), clock=self.clock, sleep=self.pass_time
-        )
-
-    def clock(self) -> float:
-        return self.now
-
-    def pass_time(self, seconds: float) -> None:
-        self.now += seconds
-        self.meanwhile()
-
-    def wait(self, _positions: Mapping[MessageQueue, int], timeout: float) -> None:
-        self.waits += 1
-        self.pass_time(timeout)
-
-    def patiently(self, ask: Callable[[], R]) -> R:
-        return ask()
-
-    def topics(self) -> list[str]:
-        return ["t"]
-
-    def queues(self) -> list[MessageQueue]:
-        if self.fault:
-            raise self.fault
-        return list(self.route)
-
-    def bounds(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, tuple[int, int]]:
-        self.looks += 1
-        return {} if self.fault else {queue: self.known[queue] for queue in queues if queue in self.known}
-
-    def by_time(self, times: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
-        return {queue: self.times[queue] for queue in times}
-
-    @property
-    def group_fallback(self) -> Fallback:
-        return self.options.group_fallback
-
-    def of_group(self, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-        return {queue: self.group.get(queue, -1) for queue in queues}
-
-    def commit(self, positions: Mapping[MessageQueue, int]) -> list[MessageQueue]:
-        if self.fault:
-            raise self.fault
-        self.group |= positions
-        return list(positions)
-
-    def living_brokers(self) -> set[str]:
-        return self.living
-
-    def sample(self, _queue: MessageQueue, _offset: int) -> tuple[int, int]:
-        return 10, 10_000
-
-    def first(self) -> dict[str, Any]:
-        """The end of batch 0."""
-        return self.tracker.latest(self.tracker.initial())
-
-
-def positions(offset: dict[str, Any]) -> dict[MessageQueue, int]:
-    return Offset.parse(offset).positions
+from tests.unit.spark.tables import Q0, Q1, Tables, positions
 
 
 def test_the_beginning_is_resolved_once_and_pinned() -> None:  # SP-04
@@ -363,4 +279,5 @@ def test_lag_can_be_reported() -> None:
     tables.route, tables.known = [Q1], {Q1: (0, 2)}
     tables.now += 60
     tables.tracker.latest(Offset({Q0: 9, Q1: 0}).render())
-    assert tables.tracker.report() == {"v": 1, "q": {"t": {"a": {"1": 2}}}}  # nobody is behind what is deleted
+    told = {"v": 1, "q": {"t": {"a": {"1": 2}}}, "gone": {"t": {"a": {"0": 9}}}}
+    assert tables.tracker.report() == told  # nobody is behind what is deleted

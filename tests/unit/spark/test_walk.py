@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pyromq.arrow.errors import ReadError
 from pyromq.protocol.records.host import Host, pack_host
 from pyromq.protocol.records.record import BLANK_SIZE, MAGIC_BLANK, pack_record
-from pyromq.spark.errors import ReadError
 from pyromq.spark.log import walk
 from pyromq.spark.log.storefiles import LogFile
 from pyromq.spark.log.walk import walk_file

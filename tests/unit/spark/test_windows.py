@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pyromq.spark.errors import ReadError
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.recordlayout import Longs
 from pyromq.spark.log import windows as module
 from pyromq.spark.log.storefiles import StoreFiles
 from pyromq.spark.log.windows import Window, windows
-from pyromq.spark.task.recordlayout import Longs
 
 FILE = 20_000
 CONTENT = np.random.default_rng(1).bytes(3 * FILE)

@@ -236,12 +236,13 @@ def compact(
     with _loaded(file) as definition:
         from pyromq.spark.pipeline.definition.definition import ParquetTarget  # noqa: PLC0415 - as above
         from pyromq.spark.sink.table.compaction import compact as compact_now  # noqa: PLC0415 - as above
+        from pyromq.spark.storage.place import open_store  # noqa: PLC0415 - as above
         from pyromq.spark.units import parse_bytes, parse_seconds  # noqa: PLC0415 - as above
 
         for _, _, target in definition.targets:
             if isinstance(target, ParquetTarget):
                 done = compact_now(
-                    Path(target.path),
+                    open_store(target.path, definition.storage, shared=True),
                     target=parse_bytes(target.target_file),
                     older_than=parse_seconds(older_than),
                     grace=parse_seconds(grace),

@@ -72,6 +72,8 @@ def board(progress: "Progress") -> Table:
 
 
 def _behind(progress: "Progress") -> str:
+    if progress.lag is None:
+        return "lag not known"
     oldest = max(progress.lag_seconds_by_queue.values(), default=0.0)
     return f"{progress.lag} behind" + (f" (for {duration(oldest)})" if progress.lag and oldest else "")
 

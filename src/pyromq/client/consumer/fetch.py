@@ -20,6 +20,7 @@ from pyromq.protocol.headers.consume import (
     CLASS_FILTER,
     COMMIT_OFFSET,
     LITE,
+    STREAM,
     SUBSCRIPTION,
     SUSPEND,
     PullMessageHeader,
@@ -89,6 +90,8 @@ class PullRequest:
     suspend: float = 0.0
     with_subscription: bool = False
     lite: bool = False
+    stream: bool = False
+    """As much at a time as `max_bytes`, which others cannot raise above the broker's own bound."""
 
     @property
     def flags(self) -> int:
@@ -127,6 +130,10 @@ class Fetcher:
 
     async def fetch(self, request: PullRequest) -> PullResult:
         """Raises BrokerError for refusals, ClientError without a broker to ask, RemotingError, ProtocolError."""
+        return await self._result(request, *await self.answer(request))
+
+    async def answer(self, request: PullRequest) -> tuple[PullStatus, Command]:
+        """What the broker says, with nothing decoded. Raises as `fetch`."""
         broker, address, flags = await self._target(request)
         lite = request.lite and address not in self._without_lite
         response = await self._call(request, broker, address, flags, lite=lite)
@@ -139,7 +146,7 @@ class Fetcher:
             if request.subscription.class_filter_mode and self._class_filters is not None:
                 self._class_filters.failed(request.queue.topic, address)
             raise BrokerError(response.code, response.remark, broker=broker, request=_code(lite).name)
-        return await self._result(request, status, response)
+        return status, response
 
     async def _call(self, request: PullRequest, broker: str, address: str, flags: int, *, lite: bool) -> Command:
         queue = request.queue
@@ -150,6 +157,7 @@ class Fetcher:
             queue_offset=request.offset,
             max_msg_nums=request.max_messages,
             max_msg_bytes=request.max_bytes,
+            request_type=STREAM if request.stream else None,
             sys_flag=flags if lite else flags & ~LITE,
             commit_offset=request.commit or 0,
             suspend_timeout_millis=int(request.suspend * 1000),

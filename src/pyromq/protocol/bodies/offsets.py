@@ -4,10 +4,14 @@ Maps keyed by `MessageQueue` are written with the queue object as key. A client'
 `ResetOffsetBody` in pretty form.
 """
 
+from typing import Annotated, ClassVar
+
+import msgspec
 from msgspec import field
 
 from pyromq.protocol.bodies.base import Body, Int, Long
 from pyromq.protocol.bodies.tables import DataVersion
+from pyromq.protocol.bounds import LOOKED_AT, TABLE, Bound, ResourceName, declared
 from pyromq.protocol.lenient import dumps
 from pyromq.protocol.message import MessageQueue
 
@@ -19,6 +23,48 @@ class WriterQueues(Body):
     """Behind everything that attempts before this one can ever have stored."""
     origins: dict[int, int] = field(default_factory=dict)
     """Before everything that any run of the writer has stored."""
+
+
+class QueueRun(Body):
+    """Queues of one topic, numbered from `first` on."""
+
+    topic: ResourceName = ""
+    first: Int = 0
+    count: Int = 0
+    ends: Annotated[list[Long], declared(LOOKED_AT)] = field(default_factory=list)
+    """Where the asker is in each of them; to wait until one has more."""
+    queues: list[Int] = field(default_factory=list)
+    offsets: list[Long] = field(default_factory=list)
+    """Queues and offsets of messages whose store times are wanted."""
+
+
+class PlainBody(Body):
+    """One that only PyroMQ reads, so the quick encoder will do: there may be ten thousands of numbers in it."""
+
+    def encode(self) -> bytes:
+        return msgspec.json.encode(self)
+
+
+class QueueLook(PlainBody):
+    """Body of LOOK_AT_QUEUES."""
+
+    size: ClassVar[Bound] = TABLE
+
+    runs: Annotated[list[QueueRun], declared(LOOKED_AT)] = field(default_factory=list)
+
+
+class RunBounds(Body):
+    """For each queue of a run its first offset and the one after its last; for each message its store time, or -1."""
+
+    lows: list[Long] = field(default_factory=list)
+    highs: list[Long] = field(default_factory=list)
+    times: list[Long] = field(default_factory=list)
+
+
+class QueueBounds(PlainBody):
+    """Body of the answer to LOOK_AT_QUEUES: the runs in the order of the question."""
+
+    runs: list[RunBounds] = field(default_factory=list)
 
 
 class ConsumerOffsetTable(Body):

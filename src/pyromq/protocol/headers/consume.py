@@ -134,6 +134,15 @@ class GetMaxOffsetResponseHeader(Header, kw_only=True):
     offset: Long
 
 
+class LookAtQueuesHeader(Header, kw_only=True):
+    """LOOK_AT_QUEUES, PyroMQ's own: bounds of many queues at once, or to wait until one of them has more.
+
+    With `hold_millis` the answer has no body: SUCCESS when one has, PULL_NOT_FOUND when the time is over.
+    """
+
+    hold_millis: Long | None = None
+
+
 class GetMinOffsetHeader(TopicHeader, kw_only=True):
     topic: Name
     queue_id: Int

@@ -4,11 +4,12 @@ import enum
 from collections.abc import Mapping
 from typing import ClassVar
 
+from pyromq.arrow.policy import CorruptRecords
 from pyromq.settings.declaration import settings
 from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
-from pyromq.spark.source.options import CorruptRecords, FilterType, SelectionOptions
+from pyromq.spark.source.options import FilterType, SelectionOptions
 
 
 class UseQueues(enum.StrEnum):

@@ -9,15 +9,15 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.recordlayout import Longs
+from pyromq.arrow.rowshape import RowShape
+from pyromq.arrow.rowspec import Segment
 from pyromq.protocol import namespace
 from pyromq.protocol.records.tags import tags_code
-from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import Queue, StoreFiles
 from pyromq.spark.log.windows import windows
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.task.decoder import Segment
-from pyromq.spark.task.recordlayout import Longs
-from pyromq.spark.task.rowshape import RowShape
 from pyromq.store.queue.offsettime import FILLER_SIZE
 
 ROWS = 4096

@@ -10,8 +10,12 @@ import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.fields import topics_of
+from pyromq.arrow.policy import CorruptRecords
+from pyromq.arrow.rowshape import RowShape
+from pyromq.arrow.rowspec import Segment
 from pyromq.protocol import namespace
-from pyromq.spark.errors import ReadError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.ranges import ROWS, range_batches
 from pyromq.spark.log.storefiles import StoreFiles, store_paths
@@ -20,10 +24,8 @@ from pyromq.spark.log.stretches import cut
 from pyromq.spark.log.walk import walk_file
 from pyromq.spark.source.bounds import ending_offsets, starting_offsets
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.options import CorruptRecords, is_hidden
+from pyromq.spark.source.options import is_hidden
 from pyromq.spark.source.partitions import WORTH_A_TASK
-from pyromq.spark.task.decoder import Segment, topics_of
-from pyromq.spark.task.rowshape import RowShape
 
 
 @dataclass(frozen=True)

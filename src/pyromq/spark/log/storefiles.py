@@ -15,10 +15,11 @@ import numpy as np
 import numpy.typing as npt
 
 from pyromq import disk
+from pyromq.arrow.errors import ReadError
 from pyromq.protocol.records import sysflag
 from pyromq.protocol.records.queueentry import ENTRY_SIZE
 from pyromq.protocol.records.record import SYS_FLAG_AT
-from pyromq.spark.errors import OptionError, ReadError
+from pyromq.spark.errors import OptionError
 from pyromq.store.queue.offsettime import FILLER_SIZE, Boundary, offset_by_time
 
 ENTRY = np.dtype([("position", ">i8"), ("size", ">i4"), ("tag", ">i8")])

@@ -11,7 +11,7 @@ from pyromq.spark.errors import OptionError
 from pyromq.spark.log.options import LogOptions
 from pyromq.spark.log.storefiles import Queue, StoreFiles
 from pyromq.spark.options import ConnectionOptions
-from pyromq.spark.source.cluster import Cluster
+from pyromq.spark.source.brokers.cluster import Cluster
 from pyromq.spark.source.offsets import Positions, Range
 from pyromq.spark.source.options import Fallback, SourceOptions
 

@@ -9,9 +9,9 @@ from struct import Struct
 
 import numpy as np
 
+from pyromq.arrow.errors import ReadError
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.records.record import MAGIC_BLANK, MAGIC_BYTES, MAGIC_V1, MAGIC_V2, MIN_SIZE, Blank, check_record
-from pyromq.spark.errors import ReadError
 from pyromq.spark.log.storefiles import LogFile
 from pyromq.spark.log.windows import Window
 

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pyromq.spark.errors import ReadError
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.recordlayout import Longs
 from pyromq.spark.log.storefiles import LogFile, StoreFiles
-from pyromq.spark.task.recordlayout import Longs
 
 SPAN = 64 << 20
 """Bytes of the log, wanted or not, that one window covers at most."""

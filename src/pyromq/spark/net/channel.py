@@ -4,6 +4,7 @@ import contextlib
 import socket
 from collections import deque
 from collections.abc import Callable
+from struct import Struct
 from typing import TYPE_CHECKING
 
 from pyromq.protocol.command import Command, encode
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
 CONNECT_TIMEOUT = 3.0
-RECEIVE = 1 << 20
-"""Bytes asked of a socket at a time."""
+RECEIVE = 1 << 16
+"""Bytes asked of a socket at a time; of a frame that is larger, all that is left."""
+_LENGTH = Struct(">i")
 
 
 class Channel:
@@ -30,11 +32,18 @@ class Channel:
         self._clock = clock
         self._reader = FrameReader(MAX_FRAME)
         self._arrived: deque[Command] = deque()
+        self._room: memoryview | None = None
+        self._filled = 0
+        """A large frame on its way, and how much of it is there."""
         host, port = Address.parse(address)
         try:
             plain = socket.create_connection((host, port), CONNECT_TIMEOUT)
             plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._socket = plain if tls is None else tls.wrap_socket(plain, server_hostname=host)
+            self._socket = plain
+            self._decrypted: Callable[[], int] = lambda: 0
+            if tls is not None:
+                self._socket = secured = tls.wrap_socket(plain, server_hostname=host)
+                self._decrypted = secured.pending
         except OSError as error:
             raise ConnectError(f"{address} cannot be reached: {error}") from error
 
@@ -61,12 +70,14 @@ class Channel:
                 raise CallTimeout(f"{self.address} did not answer within {timeout} s")
             try:
                 self._socket.settimeout(left)
-                data = self._socket.recv(RECEIVE)
+                data = self._read()
             except TimeoutError:
                 continue
             except OSError as error:
                 self.close()
                 raise ConnectionLost(f"connection to {self.address} was lost: {error}") from error
+            if data is None:
+                continue
             if not data:
                 self.close()
                 raise ConnectionLost(f"{self.address} closed the connection")
@@ -81,14 +92,37 @@ class Channel:
             )
         return self._arrived.popleft()
 
+    def _read(self) -> bytes | bytearray | None:
+        """What arrived, nothing at the end; None when more is needed of a large frame.
+
+        The rest of such a frame goes straight to its place: a copy of a megabyte costs more than its way here.
+        """
+        if self._room is None:
+            data = self._socket.recv(RECEIVE)
+            size = _LENGTH.unpack_from(data)[0] + _LENGTH.size if len(data) >= _LENGTH.size else 0
+            if self._reader.buffered or not len(data) < size <= MAX_FRAME:
+                return data
+            self._room, self._filled = memoryview(bytearray(size)), len(data)
+            self._room[: len(data)] = data
+            return None
+        arrived = self._socket.recv_into(self._room[self._filled :])
+        self._filled += arrived
+        if not arrived:
+            return b""
+        if self._filled < len(self._room):
+            return None
+        whole, self._room = self._room, None
+        found: bytearray = whole.obj  # type: ignore[assignment]  # the one made above
+        return found
+
     def fileno(self) -> int:
         """For waiting on several connections at once."""
         return self._socket.fileno()
 
     @property
     def has_answers(self) -> bool:
-        """Whether `receive` would return at once."""
-        return bool(self._arrived)
+        """Whether `receive` has something at hand that no wait for the socket would tell of."""
+        return bool(self._arrived) or self._decrypted() > 0
 
     @property
     def is_open(self) -> bool:

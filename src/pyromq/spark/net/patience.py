@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pyromq.client.errors import BrokerError
 from pyromq.clock import pause_after
-from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import ProtocolError
+from pyromq.protocol.requests import PASSING
 from pyromq.remoting.errors import RemotingError
 from pyromq.spark.errors import RouteError
 
@@ -19,10 +19,6 @@ log = logging.getLogger(__name__)
 
 FAULTS = (RemotingError, ProtocolError, RouteError, BrokerError)
 """What a question to a server can end with."""
-PASSING = frozenset(
-    {ResponseCode.SYSTEM_BUSY, ResponseCode.SYSTEM_ERROR, ResponseCode.SERVICE_NOT_AVAILABLE, ResponseCode.GO_AWAY}
-)
-"""Refusals after which asking again can help."""
 
 T = TypeVar("T")
 

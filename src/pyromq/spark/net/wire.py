@@ -7,7 +7,8 @@ answers are matched by their number, so many questions cost one round trip. Not 
 import itertools
 import select
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -22,10 +23,8 @@ from pyromq.protocol.signature import signed
 from pyromq.remoting.errors import ConnectionLost, RemotingError
 from pyromq.spark.errors import RouteError
 from pyromq.spark.net.channel import CONNECT_TIMEOUT, Channel
+from pyromq.spark.net.talk import Talk
 from pyromq.spark.options import ConnectionOptions
-
-WINDOW = 64
-"""Requests of one `exchange` that are under way at a time."""
 
 T = TypeVar("T")
 
@@ -64,32 +63,58 @@ class Wire:
         A connection kept from before that turns out to be dead is replaced once, since servers close idle ones. So
         these are for questions that may be asked twice; for messages to be stored use `send` and `receive`.
         """
-        known = address in self._channels
-        try:
-            return self._exchange(address, commands, timeout)
-        except ConnectionLost:
-            if not known:
-                raise
-            return self._exchange(address, commands, timeout)
+        found = self.exchange_all({address: commands}, timeout)[address]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
-    def _exchange(self, address: str, commands: Sequence[Command], timeout: float) -> list[Command]:
+    def exchange_all(
+        self, asked: Mapping[str, Sequence[Command]], timeout: float
+    ) -> dict[str, list[Command] | RemotingError | ProtocolError]:
+        """Questions to several peers, all at work at the same time; for each the answers or what went wrong.
+
+        As with `exchange`, a connection from before that is dead is replaced once.
+        """
+        known = [address for address in asked if address in self._channels]
+        found = self._exchange_all(asked, timeout)
+        lost = {address: asked[address] for address in known if isinstance(found[address], ConnectionLost)}
+        return found | self._exchange_all(lost, timeout) if lost else found
+
+    def _exchange_all(
+        self, asked: Mapping[str, Sequence[Command]], timeout: float
+    ) -> dict[str, list[Command] | RemotingError | ProtocolError]:
         deadline = self._clock() + timeout
-        places: dict[int, int] = {}
-        answers: list[Command | None] = [None] * len(commands)
-        sent = 0
-        try:
-            while sent < len(commands) or places:
-                if sent < len(commands) and len(places) < WINDOW:
-                    places[self.send(address, commands[sent], max(deadline - self._clock(), 0.001))] = sent
-                    sent += 1
-                    continue
-                answer = self.receive(address, max(deadline - self._clock(), 0.0))
-                if (place := places.pop(answer.opaque, None)) is not None:
-                    answers[place] = answer
-        except (RemotingError, ProtocolError):
-            self.disconnect(address)
-            raise
-        return [answer for answer in answers if answer is not None]
+        found: dict[str, list[Command] | RemotingError | ProtocolError] = {address: [] for address in asked}
+        talks = {address: Talk(commands) for address, commands in asked.items() if commands}
+
+        def step(address: str, work: Callable[[], None]) -> None:
+            try:
+                work()
+                if talks[address].is_over:
+                    found[address] = talks.pop(address).answers
+            except (RemotingError, ProtocolError) as error:
+                self.disconnect(address)
+                del talks[address]
+                found[address] = error
+
+        for address in list(talks):
+            step(address, partial(self._say, address, talks[address], deadline))
+        while talks:
+            left = deadline - self._clock()
+            # With one peer there is nobody to choose from, and once the time is over each is told so.
+            ready = self.heard(list(talks), left) if len(talks) > 1 and left > 0 else list(talks)
+            for address in ready or list(talks):
+                if address in talks:
+                    step(address, partial(self._hear, address, talks[address], deadline))
+        return found
+
+    def _say(self, address: str, talk: Talk, deadline: float) -> None:
+        for command in talk.next():
+            talk.sent(self.send(address, command, max(deadline - self._clock(), 0.001)))
+
+    def _hear(self, address: str, talk: Talk, deadline: float) -> None:
+        talk.take(self.receive(address, max(deadline - self._clock(), 0.0)))
+        self._say(address, talk, deadline)
 
     def send(self, address: str, command: Command, timeout: float) -> int:
         """Hand a request over without waiting; returns the number its answer will carry. Raises RemotingError."""
@@ -123,7 +148,7 @@ class Wire:
     def ask(self, address: str, requests: Sequence[Request[T]], timeout: float, *, broker: str) -> Iterator[T]:
         """What a broker answers to each of many questions. Raises as `call`, and BrokerError at the first refusal."""
         answers = self.exchange(address, [request.command for request in requests], timeout)
-        return (_read(request, answer, broker) for request, answer in zip(requests, answers, strict=True))
+        return (read_answer(request, answer, broker) for request, answer in zip(requests, answers, strict=True))
 
     def ask_name_servers(self, request: Request[T], timeout: float = CONNECT_TIMEOUT) -> T:
         """What the first name server that answers says. Raises RouteError with the fault of each, BrokerError."""
@@ -137,7 +162,7 @@ class Wire:
                 faults.append(f"{servers[index]}: {error}")
                 continue
             self._name_server = index
-            return _read(request, answer, None)
+            return read_answer(request, answer, None)
         raise RouteError(f"no name server answered: {'; '.join(faults) or 'none is configured'}")
 
     def route(self, topic: str, timeout: float = CONNECT_TIMEOUT) -> TopicRouteData | None:
@@ -168,7 +193,8 @@ class Wire:
         return channel
 
 
-def _read(request: Request[T], answer: Command, broker: str | None) -> T:
+def read_answer(request: Request[T], answer: Command, broker: str | None) -> T:
+    """What an answer says. Raises BrokerError for a refusal, ProtocolError for what cannot be read."""
     if not request.is_answer(answer):
         raise BrokerError(answer.code, answer.remark, broker=broker, request=request.command.name)
     return request.read(answer)

@@ -30,7 +30,6 @@ from pyromq.spark.pipeline.definition.definition import (
     IcebergTarget,
     ParquetTarget,
     Parse,
-    Scalar,
     SinkEntry,
     TopicTarget,
     Transform,
@@ -39,6 +38,7 @@ from pyromq.spark.pipeline.definition.definition import (
 )
 from pyromq.spark.pipeline.run.progress import Totals
 from pyromq.spark.pipeline.run.runner import GRACE, Listener, PipelineRun
+from pyromq.spark.storage.place import Scalar
 
 
 class Pipeline:
@@ -84,7 +84,7 @@ class Pipeline:
     def to_delta(self, path: str, **settings: Any) -> Self:
         return self._sink("delta", DeltaTarget, path=path, **settings)
 
-    def to_iceberg(self, table: str, warehouse: str, **settings: Any) -> Self:
+    def to_iceberg(self, table: str, warehouse: str = "", **settings: Any) -> Self:
         return self._sink("iceberg", IcebergTarget, table=table, warehouse=warehouse, **settings)
 
     def to_topic(self, topic: str, **settings: Any) -> Self:
@@ -105,6 +105,11 @@ class Pipeline:
     def spark(self, **settings: Scalar) -> Self:
         """Settings of the session; write `spark__sql__ansi__enabled` or pass a dict with `**`."""
         self._values["spark"] = {key.replace("__", "."): value for key, value in settings.items()}
+        return self
+
+    def storage(self, scheme: str, **options: Scalar) -> Self:
+        """How URLs of a scheme are reached: options of its fsspec library; `${NAME}` is taken from the environment."""
+        self._values.setdefault("storage", {})[scheme] = options
         return self
 
     def definition(self) -> Definition:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from pyromq.spark.errors import plainly
 from pyromq.spark.sink.sink import Attempt, Sink, SinkTask
 
 if TYPE_CHECKING:
@@ -67,9 +68,11 @@ class _FanOut:
             sink.prepare(self._query)
         return dict(self.__dict__)
 
+    @plainly
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> TaskMessage:
         return TaskMessage([Fan(self._sinks, Attempt.current(self._query)).write_all(iterator)])
 
+    @plainly
     def commit_all(self, messages: Sequence[WriterCommitMessage | None], batch: int) -> None:
         """Commit a batch at every sink."""
         tasks = [task for message in messages if isinstance(message, TaskMessage) for task in message.tasks if task]

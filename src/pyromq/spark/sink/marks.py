@@ -7,8 +7,10 @@ A mark that is too old makes the search longer; it is never too new, since batch
 """
 
 import hashlib
+from collections.abc import Sequence
 
 import msgspec
+import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
@@ -116,5 +118,17 @@ def stamp(properties: dict[str, str], source: str, sequence: str) -> None:
     """Give a message its identity; the unique key follows from it, so that every repetition has the same."""
     properties[SOURCE] = source
     properties[SEQUENCE] = sequence
-    digest = hashlib.blake2b(f"{source}\n{sequence}".encode(), digest_size=16)
-    properties[Property.UNIQ_KEY] = digest.hexdigest().upper()
+    properties[Property.UNIQ_KEY] = _identity(source, sequence)
+
+
+def stamps(source: str, sequences: Sequence[str]) -> dict[str, pa.Array]:
+    """The same of many messages, as columns of properties."""
+    return {
+        SOURCE: pa.repeat(source, len(sequences)),
+        SEQUENCE: pa.array(sequences, pa.string()),
+        Property.UNIQ_KEY: pa.array([_identity(source, sequence) for sequence in sequences], pa.string()),
+    }
+
+
+def _identity(source: str, sequence: str) -> str:
+    return hashlib.blake2b(f"{source}\n{sequence}".encode(), digest_size=16).hexdigest().upper()

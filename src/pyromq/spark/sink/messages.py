@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.arrow.errors import ColumnError
 from pyromq.protocol.properties import RESERVED, Property
-from pyromq.spark.errors import ColumnError, RowError
+from pyromq.spark.errors import RowError
 
 JSON = "json"
 _ENCODER = msgspec.json.Encoder(decimal_format="number")

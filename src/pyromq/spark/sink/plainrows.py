@@ -5,13 +5,14 @@ become messages one by one, and that says what is wrong with which.
 """
 
 from array import array
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq import native
+from pyromq.arrow.pieces import Buffers, buffers
+from pyromq.protocol.handles.writer import PLACE
 from pyromq.protocol.names import MAX_BODY
 from pyromq.protocol.properties import MAX_PROPERTIES, Property
 from pyromq.protocol.records.batch import batch_item
@@ -22,15 +23,14 @@ MAX_ROWS = 1 << 15
 _PROPERTIES = {"tags": Property.TAGS, "keys": Property.KEYS}
 """Columns that become properties, in the order in which messages have them."""
 
-Buffers = tuple[Any, Any, Any, int]
-"""A column's bitmap of what is not null, its offsets, its data, and where it begins."""
-
 
 class EncodedRows(NamedTuple):
     """Messages as they lie in the body of a batch, and where each of them ends."""
 
     data: bytes
     ends: bytes
+    places: Sequence[str] = ()
+    """What each message says about where it belongs, if that is what messages say."""
 
 
 def are_plain(schema: pa.Schema) -> bool:
@@ -45,26 +45,35 @@ def are_plain(schema: pa.Schema) -> bool:
 
 def encoded_rows(batch: pa.RecordBatch, ids: tuple[str, int]) -> EncodedRows | None:
     """The rows of a batch whose columns are plain; `ids` as of `UniqueIdGenerator.run`. None if one of them is not."""
-    names = batch.schema.names
-    properties = [(key, _buffers(batch.column(name))) for name, key in _PROPERTIES.items() if name in names]
-    found = batch_rows(batch.num_rows, _buffers(batch.column("body")), properties, ids)
+    found = batch_rows(batch.num_rows, buffers(batch.column("body")), _properties(batch), ids)
     return None if found is None else EncodedRows(*found)
 
 
-def _buffers(column: pa.Array) -> Buffers:
-    valid, offsets, data = (None if each is None else np.frombuffer(each, np.uint8) for each in column.buffers())
-    return (valid, offsets if offsets is not None else np.zeros(4, np.uint8), data, column.offset)
+def placed_rows(batch: pa.RecordBatch, stamps: Mapping[str, pa.Array], places: Sequence[str]) -> EncodedRows | None:
+    """The same for messages with an identity and a place of their own, which are properties like others."""
+    own = {**stamps, PLACE: pa.array(places, pa.string())}
+    properties = [*_properties(batch), *((name, buffers(column)) for name, column in own.items())]
+    found = batch_rows(batch.num_rows, buffers(batch.column("body")), properties, None)
+    return None if found is None else EncodedRows(*found, places)
+
+
+def _properties(batch: pa.RecordBatch) -> list[tuple[str, Buffers]]:
+    names = batch.schema.names
+    return [(key, buffers(batch.column(name))) for name, key in _PROPERTIES.items() if name in names]
 
 
 @native.twin
 def batch_rows(
-    count: int, bodies: Buffers, properties: Sequence[tuple[str, Buffers]], ids: tuple[str, int]
+    count: int, bodies: Buffers, properties: Sequence[tuple[str, Buffers]], ids: tuple[str, int] | None
 ) -> tuple[bytes, bytes] | None:
-    """The body of a batch, and where each message ends in it, as 64-bit numbers. None when a row is not plain."""
+    """The body of a batch, and where each message ends in it, as 64-bit numbers. None when a row is not plain.
+
+    `ids`, all but the last digits of the unique ids and the number of the first, are for messages without one.
+    """
     parts: list[bytes] = []
     ends: list[int] = []
     size = 0
-    head, number = f"{Property.UNIQ_KEY}\x01{ids[0]}".encode(), ids[1]
+    head, number = (b"", 0) if ids is None else (f"{Property.UNIQ_KEY}\x01{ids[0]}".encode(), ids[1])
     columns = [(f"{name}\x01".encode(), _values(count, column)) for name, column in properties]
     for row, body in enumerate(_values(count, bodies)):
         if body is None or len(body) > MAX_BODY:
@@ -76,7 +85,8 @@ def batch_rows(
                 if b"\x01" in value or b"\x02" in value:
                     return None
                 text += name + value + b"\x02"
-        text += b"%b%04X\x02" % (head, number + row & 0xFFFF)
+        if ids is not None:
+            text += b"%b%04X\x02" % (head, number + row & 0xFFFF)
         if len(text) > MAX_PROPERTIES:
             return None
         item = batch_item(0, body, text)
@@ -88,6 +98,6 @@ def batch_rows(
 
 def _values(count: int, column: Buffers) -> list[bytes | None]:
     valid, offsets, data, first = column
-    buffers = [None if each is None else pa.py_buffer(each) for each in (valid, offsets, data)]
-    found: list[bytes | None] = pa.Array.from_buffers(pa.binary(), count, buffers, offset=first).to_pylist()
+    parts = [None if each is None else pa.py_buffer(each) for each in (valid, offsets, data)]
+    found: list[bytes | None] = pa.Array.from_buffers(pa.binary(), count, parts, offset=first).to_pylist()
     return found

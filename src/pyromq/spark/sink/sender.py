@@ -134,7 +134,8 @@ class FrameSender:
         found.add(item)
 
     def send_encoded(self, address: str, queue: MessageQueue, rows: EncodedRows) -> None:
-        """The same for messages that are encoded, have no sequence and no place. Raises as `send`."""
+        """The same for messages that are encoded, without sequences, with or without `places`. Raises as `send`."""
+        self._sequences[queue] += len(rows.places)
         view, ends = memoryview(rows.data), np.frombuffer(rows.ends, np.int64)
         start = row = 0
         while row < len(ends):
@@ -143,6 +144,7 @@ class FrameSender:
             upto = int(np.searchsorted(ends, start + room, side="right"))
             if frame is None:
                 frame = self._filling[queue] = _Frame(address, queue)
+                frame.place = rows.places[row] if rows.places else None
                 upto = max(upto, row + 1)
             if upto > row:
                 end = int(ends[upto - 1])
@@ -150,6 +152,14 @@ class FrameSender:
                 start, row = end, upto
             if row < len(ends):
                 self._dispatch(self._filling.pop(queue))
+
+    def places(self, queue: MessageQueue, count: int) -> list[str] | None:
+        """Where the next messages for a queue belong; None where the broker does not care. The lane must be open."""
+        first = self._sequences[queue]
+        if self._lanes is None or (place := self._lanes.place(queue, first)) is None:
+            return None
+        prefix = place.removesuffix(str(first))
+        return [f"{prefix}{number}" for number in range(first, first + count)]
 
     def finish(self) -> None:
         """Send what is left and wait for everything. Raises as `send`."""

@@ -26,7 +26,7 @@ from pyromq.spark.errors import RowError, SinkError
 from pyromq.spark.net.patience import patiently
 from pyromq.spark.net.wire import Wire
 from pyromq.spark.sink.lanes import Lanes, Run, begin_run, check_all_know, continued, end_run
-from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp
+from pyromq.spark.sink.marks import Marks, groups, move_marks, peek_marks, read_marks, sequences_between, stamp, stamps
 from pyromq.spark.sink.messages import (
     MessageShape,
     Outgoing,
@@ -36,7 +36,7 @@ from pyromq.spark.sink.messages import (
     shaped_rows,
 )
 from pyromq.spark.sink.options import Delivery, TopicSinkOptions
-from pyromq.spark.sink.plainrows import MAX_ROWS, are_plain, encoded_rows
+from pyromq.spark.sink.plainrows import MAX_ROWS, EncodedRows, are_plain, encoded_rows, placed_rows
 from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, SinkTask, Written
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
@@ -185,18 +185,28 @@ class TopicTask:
     def _send_plain(self, batch: pa.RecordBatch) -> bool:
         """Send the rows together, if they are plain and nothing has to be decided for each."""
         sink, options = self._sink, self._sink.options
-        if sink.once or sink.shape is not None or options.topic is None or options.compress.kind is not None:
+        if sink.shape is not None or options.topic is None or options.compress.kind is not None:
             return False
         if not 0 < batch.num_rows <= MAX_ROWS or not are_plain(batch.schema):
             return False
-        rows = encoded_rows(batch, self._ids.run(batch.num_rows))
-        if rows is None:
-            return False
         target = self._target(options.topic)
         queue = self._own_queue(target)
+        rows = self._placed(batch, queue) if sink.once else encoded_rows(batch, self._ids.run(batch.num_rows))
+        if rows is None:
+            return False
         self._row += batch.num_rows
         self._sender.send_encoded(target.address(queue), queue, rows)
         return True
+
+    def _placed(self, batch: pa.RecordBatch, queue: MessageQueue) -> EncodedRows | None:
+        """The rows with their identities, where the broker stores each once and none can be there already."""
+        if self._stored or self._stored_since_look(queue):
+            return None
+        places = self._sender.places(queue, batch.num_rows)
+        if places is None:
+            return None
+        sequences = [self._sequence(row) for row in range(self._row, self._row + batch.num_rows)]
+        return placed_rows(batch, stamps(self._source, sequences), places)
 
     def _send(self, message: Outgoing) -> None:
         if len(message.body) > MAX_BODY:
@@ -205,7 +215,9 @@ class TopicTask:
         queue = self._queue(target, message)
         sequence = ""
         if self._sink.once:
-            sequence = self._sequence(message)
+            if message.alone:
+                raise RowError(f"row {self._row} is delayed, and delayed messages cannot be sent effectively once")
+            sequence = self._sequence(self._row, message.key)
             stamp(message.properties, self._source, sequence)
             if sequence in self._stored or sequence in self._stored_since_look(queue):
                 self._repeated += 1
@@ -216,11 +228,9 @@ class TopicTask:
         self._row += 1
         self._sender.send(target.address(queue), queue, message, sequence)
 
-    def _sequence(self, message: Outgoing) -> str:
-        if message.alone:
-            raise RowError(f"row {self._row} is delayed, and delayed messages cannot be sent effectively once")
+    def _sequence(self, row: int, key: str | None = None) -> str:
         attempt = self._attempt
-        return f"{attempt.batch}.{f'{attempt.partition}.{self._row}' if message.key is None else message.key}"
+        return f"{attempt.batch}.{f'{attempt.partition}.{row}' if key is None else key}"
 
     def close(self) -> bytes:
         self._sender.finish()

@@ -13,12 +13,19 @@ from pyromq.spark.sink.topic import TopicSink
 
 def batch_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutBatchWriter:
     """For `df.write`. Raises OptionError."""
-    return FanOutBatchWriter([TopicSink(_options(given, overwrite=overwrite), bounded=True)], uuid.uuid4().hex)
+    if overwrite:
+        raise OptionError('a topic cannot be overwritten, only added to: say .mode("append")')
+    return FanOutBatchWriter([TopicSink(_options(given), bounded=True)], uuid.uuid4().hex)
 
 
 def stream_writer(given: Mapping[str, str], *, overwrite: bool) -> FanOutStreamWriter:
     """For `df.writeStream`. Raises OptionError or SinkError."""
-    options = _options(given, overwrite=overwrite)
+    if overwrite:  # what Spark makes of the output mode
+        raise OptionError(
+            'a topic cannot take a complete result over and over: say .outputMode("append") with a watermark, or write '
+            'each batch yourself: .foreachBatch(lambda rows, batch: rows.write.format("rocketmq").mode("append")...)'
+        )
+    options = _options(given)
     query = query_id(given.get("checkpointLocation") or given.get("checkpointlocation")) if options.once else ""
     return FanOutStreamWriter([TopicSink(options)], query)
 
@@ -38,9 +45,7 @@ def query_id(checkpoint: str | None) -> str:
         raise SinkError(f"the query's id in checkpoint {checkpoint} cannot be read: {error}") from error
 
 
-def _options(given: Mapping[str, str], *, overwrite: bool) -> TopicSinkOptions:
-    if overwrite:
-        raise OptionError('a topic cannot be overwritten; say .mode("append")')
+def _options(given: Mapping[str, str]) -> TopicSinkOptions:
     options = read_options(TopicSinkOptions, given)
     options.require_name_server()
     return options

@@ -3,6 +3,7 @@
 Spark imports the modules that register them in every session, whether they are used or not: so nothing heavy here.
 """
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import (
@@ -14,10 +15,12 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pyromq.spark.errors import plainly
+
 if TYPE_CHECKING:
+    from pyromq.arrow.rowshape import RowShape
     from pyromq.spark.log.options import LogOptions
     from pyromq.spark.source.options import SourceOptions
-    from pyromq.spark.task.rowshape import RowShape
 
 
 class RocketMQSource(DataSource):
@@ -30,28 +33,34 @@ class RocketMQSource(DataSource):
     def name(cls) -> str:
         return "rocketmq"
 
+    @plainly
     def schema(self) -> str:
-        from pyromq.spark.task.rowshape import schema_ddl  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowplan import schema_ddl  # noqa: PLC0415 - see above
 
         return schema_ddl(self._source_options())
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
-        from pyromq.spark.source.batchreader import BatchReader  # noqa: PLC0415 - see above
+        from pyromq.spark.source.batchreader import BatchReader, FilteringReader  # noqa: PLC0415 - see above
 
         options = self._source_options()
-        return BatchReader(options, _row_shape(options, schema))
+        kind = FilteringReader if options.push_down_filters else BatchReader
+        return kind(options, _row_shape(options, schema))
 
+    @plainly
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from pyromq.spark.source.streamreader import StreamReader  # noqa: PLC0415 - see above
 
         options = self._source_options()
-        return StreamReader(options, _row_shape(options, schema))
+        return StreamReader(options, partial(_row_shape, options, schema))
 
+    @plainly
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: ARG002 - rows say what they have
         from pyromq.spark.sink.writers import batch_writer  # noqa: PLC0415 - see above
 
         return batch_writer(self.options, overwrite=overwrite)
 
+    @plainly
     def streamWriter(  # noqa: N802 - Spark's name
         self,
         schema: StructType,  # noqa: ARG002 - rows say what they have
@@ -78,11 +87,13 @@ class RocketMQLogSource(DataSource):
     def name(cls) -> str:
         return "rocketmq-log"
 
+    @plainly
     def schema(self) -> str:
-        from pyromq.spark.task.rowshape import schema_ddl  # noqa: PLC0415 - see above
+        from pyromq.spark.task.rowplan import schema_ddl  # noqa: PLC0415 - see above
 
         return schema_ddl(self._log_options())
 
+    @plainly
     def reader(self, schema: StructType) -> DataSourceReader:
         from pyromq.spark.log.reader import LogReader  # noqa: PLC0415 - see above
 
@@ -99,7 +110,7 @@ class RocketMQLogSource(DataSource):
 def _row_shape(options: "SourceOptions | LogOptions", schema: StructType) -> "RowShape":
     from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - see above
 
-    from pyromq.spark.task.rowshape import RowShape  # noqa: PLC0415 - see above
+    from pyromq.spark.task.rowplan import row_shape  # noqa: PLC0415 - see above
 
     arrow = to_arrow_schema(schema, timezone="UTC")
-    return RowShape.plan(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)
+    return row_shape(options, arrow, tags=options.wanted_tags, corrupt=options.corrupt_records)

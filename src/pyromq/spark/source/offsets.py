@@ -6,7 +6,9 @@
 was wherever that is not the end of the batch before: `init` in the first batch, whose beginning would otherwise be
 asked for again after a crash and may have moved; `skip` for queues that continue elsewhere because messages are gone,
 or that are new; `gone` how far queues reached that do not exist any more, for the record: their place stays, and the
-note until they are in sight again. `fresh` marks the answer to "where does a new query begin".
+note until they are in sight again; `anew` how far queues were known to reach whose topic was deleted and made again.
+`marks` has offset and store time of some messages that were read, by which a topic is known again. `fresh` marks the
+answer to "where does a new query begin".
 """
 
 from collections.abc import Mapping
@@ -15,6 +17,7 @@ from typing import Any, NamedTuple
 
 from pyromq.protocol.message import MessageQueue
 from pyromq.spark.errors import LostRange, OptionError
+from pyromq.spark.source.queuetable import flatten, flatten_values, nest, whole
 
 VERSION = 1
 LATEST = -1
@@ -23,6 +26,17 @@ EARLIEST = -2
 Positions = dict[MessageQueue, int]
 Bounds = Mapping[MessageQueue, tuple[int, int]]
 """Queue to its first offset and the one after its last."""
+
+
+class Mark(NamedTuple):
+    """A message that was read."""
+
+    offset: int
+    stored: int
+    """When it was stored, Unix milliseconds."""
+
+
+Marks = dict[MessageQueue, Mark]
 
 
 class Range(NamedTuple):
@@ -47,13 +61,17 @@ class Offset:
     init: Positions = field(default_factory=dict)
     skip: Positions = field(default_factory=dict)
     gone: Positions = field(default_factory=dict)
+    anew: Positions = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
     fresh: bool = False
 
     def render(self) -> dict[str, Any]:
         """The JSON form; made once, then only handed around, since Spark compares texts."""
         shape: dict[str, Any] = {"v": VERSION, "q": nest(self.positions)}
-        parts = {"init": self.init, "skip": self.skip, "gone": self.gone}
+        parts = {"init": self.init, "skip": self.skip, "gone": self.gone, "anew": self.anew}
         shape |= {key: nest(part) for key, part in parts.items() if part}
+        if self.marks:
+            shape["marks"] = nest({queue: list(mark) for queue, mark in self.marks.items()})
         if self.fresh:
             shape["fresh"] = True
         return shape
@@ -63,33 +81,17 @@ class Offset:
         """Raises OptionError for what no version of ours wrote."""
         if shape.get("v") != VERSION or not isinstance(shape.get("q"), dict):
             raise OptionError(f"the checkpoint holds offsets of another kind: {str(shape)[:200]}")
-        positions, init, skip, gone = (flatten(shape.get(key) or {}) for key in ("q", "init", "skip", "gone"))
-        return cls(positions, init, skip, gone, fresh=bool(shape.get("fresh")))
+        positions, init, skip, gone, anew = (
+            flatten(shape.get(key) or {}) for key in ("q", "init", "skip", "gone", "anew")
+        )
+        marks = flatten_values(shape.get("marks") or {}, _mark)
+        return cls(positions, init, skip, gone, anew, marks, fresh=bool(shape.get("fresh")))
 
 
-def nest(positions: Mapping[MessageQueue, int]) -> dict[str, dict[str, dict[str, int]]]:
-    """Topic to broker to queue to offset, sorted."""
-    shape: dict[str, dict[str, dict[str, int]]] = {}
-    for queue in sorted(positions):
-        shape.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = positions[queue]
-    return shape
-
-
-def flatten(shape: object) -> Positions:
-    """The reverse. Raises OptionError for any other shape."""
-    positions: Positions = {}
-    try:
-        for topic, brokers in shape.items():  # type: ignore[attr-defined]  # anything else is refused below
-            for broker, queues in brokers.items():
-                for queue, offset in queues.items():
-                    if type(offset) is not int:
-                        raise ValueError(offset)  # noqa: TRY301 - one refusal for every wrong shape
-                    positions[MessageQueue(topic, broker, int(queue))] = offset
-    except (AttributeError, ValueError, TypeError):
-        raise OptionError(
-            f'offsets must have the form {{"topic": {{"broker": {{"0": 17}}}}}}, not {str(shape)[:200]}'
-        ) from None
-    return positions
+def _mark(value: object) -> Mark:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError(value)
+    return Mark(whole(value[0]), whole(value[1]))
 
 
 def ranges(start: Offset, end: Offset) -> list[Range]:
@@ -110,6 +112,11 @@ def losses(start: Offset, end: Offset) -> list[LostRange]:
     for queue, begin in sorted(end.skip.items()):
         before = start.positions.get(queue)
         if before is None:
+            continue
+        if queue in end.anew:
+            if queue not in start.gone:
+                last = max(end.anew[queue], before)
+                found.append(LostRange(queue.topic, queue.broker_name, queue.queue_id, before, last, "recreated"))
             continue
         noted = max(before, start.gone.get(queue, before))
         if noted < begin:
@@ -136,30 +143,29 @@ class Standing:
     """Messages of each queue that can be read; queues without any are not in it."""
     gone: Positions = field(default_factory=dict)
     """Queues that were noted as deleted and are not back."""
+    anew: Positions = field(default_factory=dict)
+    """Queues of topics that were made again, with how far they were known to reach before."""
 
 
 def standing(
-    positions: Positions, bounds: Bounds, *, new_queues: bool = True, gone: Positions | None = None
+    positions: Positions, bounds: Bounds, *, gone: Positions | None = None, anew: Positions | None = None
 ) -> Standing:
     """Compare positions with what is there. A queue nobody knows any more keeps its position; new ones begin first.
 
-    So does one that was deleted and is shorter now than it was: it was made anew.
+    So does one of a topic that was made again: `anew` says so, or that it was deleted and is shorter now than it was.
     """
-    gone = gone or {}
+    gone, anew = gone or {}, anew or {}
     begin = dict(positions)
     skip: Positions = {}
     available: dict[MessageQueue, int] = {}
-    for queue, (low, high) in sorted(bounds.items()):
+    for queue, (low, high) in bounds.items():
         position = positions.get(queue)
-        if position is None:
-            if not new_queues:
-                continue
-            begin[queue] = skip[queue] = low
-        elif not low <= position <= high or high < gone.get(queue, 0):
-            begin[queue] = skip[queue] = low
-        if high > begin[queue]:
-            available[queue] = high - begin[queue]
-    return Standing(begin, skip, available, {queue: last for queue, last in gone.items() if queue not in bounds})
+        if position is None or not low <= position <= high or high < gone.get(queue, 0) or queue in anew:
+            position = begin[queue] = skip[queue] = low
+        if high > position:
+            available[queue] = high - position
+    away = {queue: last for queue, last in gone.items() if queue not in bounds}
+    return Standing(begin, skip, available, away, {queue: last for queue, last in anew.items() if queue in skip})
 
 
 def share(available: Mapping[MessageQueue, int], budget: int) -> dict[MessageQueue, int]:
@@ -192,5 +198,5 @@ def advanced(
     gone: Positions | None = None,
 ) -> Offset:
     """The end of a batch that reads `taken` messages of each queue."""
-    positions = {queue: begin + taken.get(queue, 0) for queue, begin in stand.begin.items()}
-    return Offset(positions, init=init or {}, skip=dict(stand.skip), gone=stand.gone | (gone or {}))
+    positions = stand.begin | {queue: stand.begin[queue] + count for queue, count in taken.items()}
+    return Offset(positions, init=init or {}, skip=dict(stand.skip), gone=stand.gone | (gone or {}), anew=stand.anew)

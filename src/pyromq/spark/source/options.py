@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import msgspec
 
+from pyromq.arrow.policy import BadRecords, CorruptRecords
 from pyromq.protocol import names
 from pyromq.protocol.errors import ValidationError
 from pyromq.protocol.message import MessageQueue
@@ -14,7 +15,8 @@ from pyromq.settings.declaration import settings
 from pyromq.settings.option import option
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions
-from pyromq.spark.source.offsets import Positions, flatten
+from pyromq.spark.source.offsets import Positions
+from pyromq.spark.source.queuetable import flatten
 from pyromq.spark.units import option_seconds
 
 
@@ -24,15 +26,6 @@ class DataLoss(enum.StrEnum):
     FAIL = "true"
     SKIP = "false"
     RECORD = "record"
-
-
-class BadRecords(enum.StrEnum):
-    """What to do with a body that is not what `bodySchema` promises."""
-
-    FAIL = "fail"
-    DROP = "drop"
-    NULL = "null"
-    KEEP = "keep"
 
 
 class BodyFormat(enum.StrEnum):
@@ -60,14 +53,6 @@ class FilterType(enum.StrEnum):
 class Fallback(enum.StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
-
-
-class CorruptRecords(enum.StrEnum):
-    """What to do with a record that is damaged: its checksum, its compression or its frame does not hold."""
-
-    FAIL = "fail"
-    SKIP = "skip"
-    KEEP = "keep"
 
 
 @settings
@@ -167,13 +152,24 @@ class SourceOptions(SelectionOptions):
     group_fallback: Fallback = option(Fallback.EARLIEST, "Where to begin a queue that the group has no offset of.")
     max_offsets_per_trigger: int | None = option(None, "Messages of a micro-batch at most.", minimum=1)
     max_bytes_per_trigger: int | None = option(None, "Bytes of a micro-batch, about.", minimum=1)
+    max_bytes_per_second: int | None = option(
+        None, "Bytes that a query reads from brokers in a second at most, all of its tasks together.", minimum=1
+    )
+    max_bytes_per_second_per_broker: int | None = option(None, "The same from each broker.", minimum=1)
     min_offsets_per_trigger: int | None = option(None, "Messages to wait for before a micro-batch begins.", minimum=1)
     max_trigger_delay: str = option("15m", "How long to wait for them.")
     target_batch_ms: int | None = option(None, "Fit the size of batches to this duration.", minimum=1, unit="ms")
     min_partitions: int | None = option(None, "Tasks of a batch at least; splits queues.", minimum=1)
-    max_partitions: int | None = option(None, "Tasks at most; without it the processors of the driver.", minimum=1)
+    max_partitions: int | None = option(
+        None,
+        "Tasks at most; without it as many as the driver has processors, and in large batches a task a queue.",
+        minimum=1,
+    )
     max_records_per_partition: int | None = option(None, "Messages of a task at most; splits queues.", minimum=1)
-    read_mode: ReadMode = option(ReadMode.PULL, "Over the network, from files of the store, or from files if possible.")
+    read_mode: ReadMode | None = option(
+        None,
+        "Over the network, from files of the store, or `auto`, the default with `storePath`: from files if possible.",
+    )
     store_path: str | None = option(None, "Store directory for reading files, or `broker-a=dir,broker-b=dir`.")
     corrupt_records: CorruptRecords = option(
         CorruptRecords.KEEP,
@@ -182,7 +178,7 @@ class SourceOptions(SelectionOptions):
     )
     fail_on_data_loss: DataLoss = option(DataLoss.FAIL, "When messages are gone: fail, skip, or skip and note it.")
     pull_batch_size: int = option(1024, "Messages asked for at a time.", minimum=1, maximum=65_536)
-    pull_in_flight: int = option(4, "Requests under way at a time in a task.", minimum=1, maximum=256)
+    pull_in_flight: int = option(8, "Requests under way in a task, of all brokers together.", minimum=1, maximum=256)
     pull_timeout_ms: int = option(3000, "How long one may take.", minimum=1, unit="ms")
     pull_retries: int = option(12, "Further attempts when one fails, about half a minute in all.", minimum=0)
     offset_timeout_ms: int = option(30_000, "How long the driver tries to learn offsets.", minimum=1, unit="ms")
@@ -190,6 +186,11 @@ class SourceOptions(SelectionOptions):
     max_wait_ms: int = option(500, "How long to wait for messages when there are none.", minimum=0, unit="ms")
     partition_discovery_ms: int = option(10_000, "Time between looks for new queues.", minimum=0, unit="ms")
     offset_cache_ms: int = option(50, "How long learnt offsets hold.", minimum=0, unit="ms")
+    push_down_filters: bool = option(
+        False,
+        "A batch reads only what Spark's filters on `topic`, `brokerName`, `queueId`, `queueOffset`, `storeTimestamp` "
+        "and `tags` let pass. Only for a DataFrame that is used with one filter, once in a query.",
+    )
     wait_for_topic: bool = option(False, "Begin with nothing when the topic does not exist yet.")
 
     @property
@@ -231,6 +232,8 @@ class SourceOptions(SelectionOptions):
                 raise OptionError(str(error)) from None
         elif self.include_retry_topic or self.starting_offsets == "group":
             raise OptionError("includeRetryTopic and startingOffsets=group need a group")
+        if self.read_mode is None:
+            self.read_mode = ReadMode.PULL if self.store_path is None else ReadMode.AUTO
         if self.read_mode is not ReadMode.PULL and self.store_path is None:
             raise OptionError(f"readMode={self.read_mode} needs storePath")
         if self.read_mode is ReadMode.LOG and self.filter_type is FilterType.SQL92:

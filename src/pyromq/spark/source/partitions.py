@@ -6,7 +6,9 @@ with the queues of few brokers.
 
 import itertools
 import os
+from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from pyspark.sql.datasource import InputPartition
 
@@ -15,15 +17,28 @@ from pyromq.spark.source.options import SourceOptions
 
 WORTH_A_TASK = 4_000
 """Messages below which another task costs more than it saves."""
+LARGE_TASK = 100_000
+"""Messages of a task from which on one more costs next to nothing, should there be no processor for it."""
 MAX_PARTITIONS = 100_000
+
+
+class Share(NamedTuple):
+    """Tasks of a batch among which a quota is divided: all of them, and those that read from each broker."""
+
+    tasks: int = 1
+    by_broker: tuple[tuple[str, int], ...] = ()
+
+
+ALONE = Share()
 
 
 class QueuePartition(InputPartition):
     """The ranges that one task reads, one after another. Small, and readable wherever this package is installed."""
 
-    def __init__(self, ranges: tuple[Range, ...]) -> None:
+    def __init__(self, ranges: tuple[Range, ...], share: Share = ALONE) -> None:
         super().__init__(None)
         self.ranges = ranges
+        self.share = share
 
     def __repr__(self) -> str:
         return f"QueuePartition({', '.join(map(str, self.ranges))})"
@@ -31,13 +46,25 @@ class QueuePartition(InputPartition):
 
 def queue_partitions(ranges: Iterable[Range], options: SourceOptions) -> list[QueuePartition]:
     """The tasks of a batch."""
+    ranges = list(ranges)
     groups = task_ranges(
         ranges,
-        max_partitions=options.max_partitions or os.cpu_count() or 1,
+        max_partitions=options.max_partitions or useful_tasks(ranges, os.cpu_count() or 1),
         min_partitions=options.min_partitions,
         max_records=options.max_records_per_partition,
     )
-    return [QueuePartition(group) for group in groups]
+    reading = Counter(broker for group in groups for broker in {each.broker for each in group})
+    has_quota = options.max_bytes_per_second is not None or options.max_bytes_per_second_per_broker is not None
+    share = Share(len(groups), tuple(sorted(reading.items()))) if has_quota else ALONE
+    return [QueuePartition(group, share) for group in groups]
+
+
+def useful_tasks(ranges: Sequence[Range], processors: int) -> int:
+    """Tasks where nobody says how many: those of the driver's machine, or one a queue if there is much to read.
+
+    Spark does not tell the processes of a Python source how large the cluster is.
+    """
+    return max(processors, min(len(ranges), sum(each.messages for each in ranges) // LARGE_TASK))
 
 
 def task_ranges(

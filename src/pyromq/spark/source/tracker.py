@@ -14,9 +14,10 @@ from pyromq.spark.errors import DataLossError, LostRange, RouteError
 from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.source.batchsize import BatchSize
 from pyromq.spark.source.bounds import all_bounds, starting_offsets
-from pyromq.spark.source.cluster import Cluster
-from pyromq.spark.source.longpoll import LOOK, LongPoll
-from pyromq.spark.source.offsets import Bounds, Offset, Positions, Standing, advanced, capped, losses, nest, standing
+from pyromq.spark.source.brokers.cluster import Cluster
+from pyromq.spark.source.brokers.longpoll import LOOK, LongPoll
+from pyromq.spark.source.marks import look_at, made_again, place_of, renewed
+from pyromq.spark.source.offsets import Bounds, Offset, Positions, Standing, advanced, capped, losses, standing
 from pyromq.spark.source.options import DataLoss, SourceOptions
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,9 @@ class Tracker:
         self._sleep = sleep
         self._batch_size = BatchSize(options, clock)
         self._initial: Json | None = None
+        self._given: Json = {}
+        self._offset = Offset({})
+        """What was given last, which an idle stream is given again and again."""
         self._target: Positions | None = None
         self._queues: list[MessageQueue] = []
         self._discovered: float | None = None
@@ -51,6 +55,8 @@ class Tracker:
         self._bounds: Bounds = {}
         self._looked: float | None = None
         self._highest: Positions = {}
+        self._reached: Positions = {}
+        self._is_proved = False
         self._committed: Positions = {}
         self._commit_after = 0.0
         self._warned: set[tuple[object, ...]] = set()
@@ -73,7 +79,7 @@ class Tracker:
         bounds = all_bounds(self._cluster, queues)
         self._queues, self._bounds = queues, bounds
         self._discovered = self._looked = self._clock()
-        self._highest |= {queue: high for queue, (_, high) in bounds.items()}
+        self._highest = self._highest | {queue: high for queue, (_, high) in bounds.items()}
 
     def _existing(self) -> list[MessageQueue]:
         queues = self._cluster.queues()
@@ -88,26 +94,38 @@ class Tracker:
         self, start: Json, *, max_rows: int | None = None, max_bytes: int | None = None, everything: bool = False
     ) -> Json:
         """The end of the next micro-batch; `start` itself when there is nothing to do yet. Raises DataLossError."""
-        offset = Offset.parse(start)
+        if start != self._given:
+            self._given, self._offset = start, Offset.parse(start)
+        offset = self._offset
         self._batch_size.asked()
         if not offset.fresh:
             self._commit(offset.positions)
-        deadline = self._clock() + self._options.max_wait_ms / 1000
+        began = self._clock()
         while True:
             stand, lost = self._stand(offset)
             available = sum(stand.available.values())
             noteworthy = bool(lost) and self._options.fail_on_data_loss is DataLoss.RECORD
             if offset.fresh or noteworthy or self._is_due(available):
                 return self._end(offset, stand, max_rows, max_bytes, everything)
-            left = deadline - self._clock()
-            if self._target is not None or left <= 0:
+            silent = self._silent(offset)
+            patience = self._options.offset_timeout_ms if silent else self._options.max_wait_ms
+            left = began + patience / 1000 - self._clock()
+            if silent and left <= 0:
+                raise RouteError(f"no answer about offsets from {', '.join(silent)}; not all was read, run it again")
+            if (self._target is not None and not silent) or left <= 0:
                 self._commit(offset.positions, at_once=self._target is not None)
                 return start
-            if available:
-                self._sleep(min(LOOK, left))  # too few to begin with
+            if available or silent:
+                self._sleep(min(LOOK, left))  # too few to begin with, or nobody to ask
             else:
                 self._long_poll.wait({queue: stand.begin[queue] for queue in self._bounds}, left)
             self._looked = None
+
+    def _silent(self, offset: Offset) -> list[str]:
+        """Brokers that say nothing about queues whose end was fixed and is not reached: the stream must not end yet."""
+        target = self._target or {}
+        waiting = [queue for queue, end in target.items() if queue not in self._bounds and queue not in self._gone]
+        return sorted({queue.broker_name for queue in waiting if offset.positions.get(queue, 0) < target[queue]})
 
     def _is_due(self, available: int) -> bool:
         return available > 0 if self._target is not None else self._batch_size.is_due(available)
@@ -116,9 +134,11 @@ class Tracker:
         """Where the stream is, and what the next batch will pass over. Raises DataLossError."""
         self._discover(offset.positions)
         self._look(offset.positions)
-        bounds = self._bounds if self._target is None else capped(self._bounds, self._target)
-        stand = standing(offset.positions, bounds, new_queues=self._target is None, gone=offset.gone)
-        lost = losses(offset, advanced(stand, {})) + self._deleted(offset)
+        stand = self._standing(offset)
+        if offset.marks and (stand.available or not self._is_proved):
+            anew = self._remade(offset, stand)
+            stand = self._standing(offset, anew)
+        lost = (losses(offset, advanced(stand, {})) if stand.skip else []) + self._deleted(offset)
         if lost and self._options.fail_on_data_loss is DataLoss.FAIL:
             raise DataLossError(lost)
         for each in lost:
@@ -126,6 +146,20 @@ class Tracker:
                 self._warned.add(each[:4])
                 log.warning("messages are gone that were not read: %s", each)
         return stand, lost
+
+    def _standing(self, offset: Offset, anew: Positions | None = None) -> Standing:
+        bounds = self._bounds if self._target is None else capped(self._bounds, self._target)
+        return standing(offset.positions, bounds, gone=offset.gone, anew=anew)
+
+    def _remade(self, offset: Offset, stand: Standing) -> Positions:
+        """Queues of topics that are not those that were read, with how far those were seen to reach."""
+        places = {place_of(queue) for queue in stand.available} if self._is_proved else None
+        verdict = look_at(self._cluster, offset.marks, self._bounds, places)
+        self._is_proved = self._is_proved or not verdict.unsure
+        if verdict.unsure:  # as if their brokers had said nothing at all: what cannot be known again must not be read
+            self._bounds = {queue: b for queue, b in self._bounds.items() if place_of(queue) not in verdict.unsure}
+            self._looked = None
+        return made_again(verdict.remade, offset.positions, self._bounds, self._reached)
 
     def _end(
         self, offset: Offset, stand: Standing, max_rows: int | None, max_bytes: int | None, everything: bool
@@ -135,7 +169,12 @@ class Tracker:
             self._batch_size.sized(*self._cluster.sample(fullest, stand.begin[fullest]))
         taken = self._batch_size.take(stand.available, max_rows=max_rows, max_bytes=max_bytes, everything=everything)
         gone = {MessageQueue(*each[:3]): each.end for each in self._deleted(offset)}
-        return advanced(stand, taken, init=offset.positions if offset.fresh else None, gone=gone).render()
+        end = advanced(stand, taken, init=offset.positions if offset.fresh else None, gone=gone)
+        remade = {place_of(queue) for queue in stand.anew}
+        known = {queue: mark for queue, mark in offset.marks.items() if place_of(queue) not in remade}
+        end.marks.update(renewed(self._cluster, known, end.positions, self._bounds, taken))
+        self._reached = self._highest
+        return end.render()
 
     def freeze(self) -> None:
         """From now on, only what is there at this moment is read. Raises RouteError."""
@@ -143,9 +182,10 @@ class Tracker:
         self._target = {queue: high for queue, (_, high) in self._bounds.items()}
 
     def report(self) -> Json | None:
-        """How far the queues reach, as last seen; None before the first look."""
+        """How far the queues reach, as last seen, those that are deleted apart; None before the first look."""
         there = {queue: high for queue, high in self._highest.items() if queue not in self._gone}
-        return {"v": 1, "q": nest(there)} if self._highest else None
+        gone = {queue: self._highest.get(queue, 0) for queue in self._gone}
+        return Offset(there, gone=gone).render() if self._highest else None
 
     def commit(self, end: Json) -> None:
         """Tell the group what is done, best effort."""
@@ -158,8 +198,10 @@ class Tracker:
 
     def _commit(self, positions: Positions, *, at_once: bool = False) -> None:
         group = self._options.group
+        if group is None or (self._clock() < self._commit_after and not at_once):
+            return
         changed = {queue: offset for queue, offset in positions.items() if self._committed.get(queue) != offset}
-        if group is None or not changed or (self._clock() < self._commit_after and not at_once):
+        if not changed:
             return
         self._commit_after = self._clock() + self._options.group_commit_interval_ms / 1000
         try:
@@ -192,13 +234,15 @@ class Tracker:
         now = self._clock()
         if self._looked is not None and now < self._looked + self._options.offset_cache_ms / 1000:
             return
-        self._bounds, self._looked = self._cluster.bounds(self._queues), now
+        before, self._bounds, self._looked = self._bounds, self._cluster.bounds(self._queues), now
+        if self._bounds is before:
+            return
         if any(high < self._highest.get(queue, 0) for queue, (_, high) in self._bounds.items()):
             # Brokers call topics empty that they do not have: see whether those are still there, and how far they went.
             self._discovered = None
             self._discover(positions)
             self._bounds = {queue: self._bounds[queue] for queue in self._queues if queue in self._bounds}
-        self._highest |= {queue: high for queue, (_, high) in self._bounds.items()}
+        self._highest = self._highest | {queue: high for queue, (_, high) in self._bounds.items()}
 
     def _deleted(self, offset: Offset) -> list[LostRange]:
         """What queues that are gone for good had beyond our positions, as far as that is known and not noted yet."""

@@ -13,9 +13,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.arrow.errors import ReadError
+from pyromq.arrow.policy import CorruptRecords
+from pyromq.arrow.pulled import Pulled
+from pyromq.arrow.rowshape import RowShape
 from pyromq.client.errors import BrokerError
 from pyromq.clock import pause_after
 from pyromq.protocol.codes import ResponseCode
@@ -23,22 +26,17 @@ from pyromq.protocol.command import Command
 from pyromq.protocol.errors import ProtocolError
 from pyromq.protocol.headers.consume import PullMessageResponseHeader
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.requests import NOTHING_PULLED
+from pyromq.protocol.requests import NOTHING_PULLED, PASSING
 from pyromq.remoting.errors import RemotingError
-from pyromq.spark.errors import DataLossError, LostRange, ReadError, RouteError
-from pyromq.spark.net.patience import FAULTS, PASSING
-from pyromq.spark.source.cluster import Cluster
+from pyromq.spark.errors import DataLossError, LostRange, RouteError
+from pyromq.spark.net.patience import FAULTS
+from pyromq.spark.source.brokers.cluster import Cluster
 from pyromq.spark.source.offsets import Range
-from pyromq.spark.source.options import CorruptRecords, DataLoss, SourceOptions
-from pyromq.spark.task.decoder import Segment
-from pyromq.spark.task.recordlayout import walk
-from pyromq.spark.task.rowshape import RowShape
+from pyromq.spark.source.options import DataLoss, SourceOptions
+from pyromq.spark.task.quota import Quota
 
 log = logging.getLogger(__name__)
 
-ROWS = 4096
-BYTES = 4 << 20
-"""A record batch is handed to Spark when it has so many rows or bytes."""
 MAX_RESPONSE = 4 << 20
 """Bytes asked for at a time."""
 DOUBTS = 5
@@ -81,11 +79,13 @@ class Puller:
         cluster: Cluster,
         *,
         on_loss: Callable[[LostRange], None] | None = None,
+        quota: Quota | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._options = options
         self._on_loss = on_loss
+        self._quota = quota or Quota(clock)
         self._cluster = cluster
         self._wire = cluster.wire
         self._clock = clock
@@ -94,22 +94,14 @@ class Puller:
 
     def batches(self, ranges: Sequence[Range], shape: RowShape) -> Iterator[pa.RecordBatch]:
         """The rows of the ranges. Raises ReadError, DataLossError or BadRecordError."""
-        bodies: list[Body] = []
-        starts = []
-        segments = []
-        size = rows = 0
+        pulled = Pulled()
         for wanted, body, delta in self.responses(ranges):
-            found = walk(body)
-            bodies.append(body)
-            starts.append(found + size)
-            segments.append(Segment(len(found), wanted.topic, wanted.broker, wanted.start, wanted.end, delta))
-            size += len(body)
-            rows += len(found)
-            if rows >= ROWS or size >= BYTES:
-                yield from shape.batches(b"".join(bodies), np.concatenate(starts), segments)
-                bodies, starts, segments, size, rows = [], [], [], 0, 0
-        if rows:
-            yield from shape.batches(b"".join(bodies), np.concatenate(starts), segments)
+            pulled.add(body, wanted.topic, wanted.broker, wanted.start, wanted.end, delta)
+            if pulled.is_full:
+                yield from pulled.batches(shape)
+                pulled = Pulled()
+        if not pulled.is_empty:
+            yield from pulled.batches(shape)
 
     def responses(self, ranges: Sequence[Range]) -> Iterator[tuple[Range, Body, int]]:
         """Records as brokers send them, slice after slice, each with the slice it belongs to."""
@@ -125,7 +117,8 @@ class Puller:
                     window.extend(itertools.islice(waiting, 1))
                     continue
                 for each in window:
-                    self._ask(each)
+                    if each is head or not each.found:  # or large messages would pile up behind the first slice
+                        self._ask(each)
                 self._hear(window)
         finally:
             # Answers that nobody waits for any more must not be taken for others.
@@ -133,6 +126,14 @@ class Puller:
                 self._wire.disconnect(address)
 
     def _slices(self, ranges: Sequence[Range]) -> Iterator[_Slice]:
+        """In order for each queue, those of several brokers in turn: so all of them are at work."""
+        by_broker: dict[str, list[Range]] = {}
+        for each in ranges:
+            by_broker.setdefault(each.broker, []).append(each)
+        rounds = itertools.zip_longest(*(self._slices_of(each) for each in by_broker.values()))
+        return (each for turn in rounds for each in turn if each is not None)
+
+    def _slices_of(self, ranges: Sequence[Range]) -> Iterator[_Slice]:
         step = self._options.pull_batch_size
         for each in ranges:
             for start in range(each.start, each.end, step):
@@ -141,11 +142,15 @@ class Puller:
     def _ask(self, each: _Slice) -> None:
         if each.is_done or each.opaque or each.not_before > self._clock():
             return
+        broker = each.wanted.broker
+        if pause := self._quota.pause(broker):
+            each.not_before = self._clock() + pause
+            return
         queue = each.queue
         count = min(each.wanted.end - each.offset, self._options.pull_batch_size)
         try:
             each.address = self._cluster.address(queue, or_slave=True)
-            command = self._cluster.filtered_pull(queue, each.offset, count, MAX_RESPONSE)
+            command = self._cluster.filtered_pull(queue, each.offset, count, self._quota.portion(broker, MAX_RESPONSE))
             each.opaque = self._wire.send(each.address, command, self._timeout)
         except (RemotingError, RouteError) as error:
             self._failed(each, error)
@@ -168,6 +173,7 @@ class Puller:
         for each in asked:
             if each.opaque == answer.opaque:
                 each.opaque = 0
+                self._quota.spent(each.wanted.broker, len(answer.body))
                 self._take(each, answer)
 
     def _take(self, each: _Slice, answer: Command) -> None:

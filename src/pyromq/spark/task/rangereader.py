@@ -1,10 +1,12 @@
 """The task's side of both sources: ranges in, record batches out."""
 
+import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
+from pyromq.arrow.rowshape import RowShape
 from pyromq.spark.errors import LostRange, OptionError
 from pyromq.spark.log.ranges import covered, range_batches
 from pyromq.spark.log.storefiles import StoreFiles, store_paths
@@ -12,7 +14,7 @@ from pyromq.spark.source.offsets import Range
 from pyromq.spark.source.options import FilterType, ReadMode, SourceOptions
 from pyromq.spark.source.partitions import QueuePartition
 from pyromq.spark.task.pull import Puller, cached_cluster
-from pyromq.spark.task.rowshape import RowShape
+from pyromq.spark.task.quota import kept_quota
 
 
 def read_ranges(
@@ -24,10 +26,11 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one task; `on_loss` is told what is gone. Raises ReadError, DataLossError or BadRecordError."""
     left = partition.ranges
-    if options.read_mode is not ReadMode.PULL:
+    if options.read_mode in (ReadMode.LOG, ReadMode.AUTO):
         left = yield from _from_files(partition.ranges, options, shape)
     if left:
-        yield from Puller(options, cached_cluster(options), on_loss=on_loss).batches(left, shape)
+        quota = kept_quota(options, partition.share, time.monotonic)
+        yield from Puller(options, cached_cluster(options), on_loss=on_loss, quota=quota).batches(left, shape)
 
 
 def _from_files(

@@ -6,7 +6,7 @@ Below that there is `manual`, single requests to one queue, for tools that keep 
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from pyromq.client.clock import Clock
 from pyromq.client.consumer.base import Consumer
@@ -24,6 +24,9 @@ from pyromq.client.instance.transport import Transport
 from pyromq.client.state import ServiceState
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
+
+if TYPE_CHECKING:
+    from pyromq.client.consumer.scan.scan import Scan, ScanOptions
 
 
 class PullConsumer(Consumer[PullConfig]):
@@ -123,6 +126,23 @@ class PullConsumer(Consumer[PullConfig]):
         inbox = self._member.inbox
         inbox.finish()
         return inbox.give()
+
+    def arrow(self, topic: str, **options: Unpack["ScanOptions"]) -> "Scan":
+        """What a topic holds now as `pyarrow.RecordBatch`es: an asynchronous iterator, with `schema` and `read_all()`.
+
+            async for batch in consumer.arrow("orders", columns=["keys", "body"], start=datetime(2026, 1, 31)):
+                ...
+
+        It joins nothing and commits nothing, and needs neither `subscribe` nor `assign`. `queues` are all of the topic
+        unless given; `start` and `end` (exclusive) are times, or offsets by queue; `tags` or `sql` filter at brokers.
+        With `body_schema`, a `pyarrow.Schema`, the fields of JSON bodies are columns, and `bad_records` (`fail`,
+        `drop`, `null`, `keep`) says what happens to bodies that do not fit; `corrupt_records` (`fail`, `skip`, `keep`)
+        the same of damaged records. Raises ClientError, also when pyarrow is not installed.
+        """
+        self._check_running()
+        from pyromq.client.consumer.scan.scan import Scan  # noqa: PLC0415 - needs pyarrow, which few have
+
+        return Scan(self._member, self._member.fetcher, topic, options)
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
         """Continue at an offset of an assigned queue. Raises ClientError when the queue does not have it."""

@@ -47,7 +47,9 @@ class PullMember(Member[PullConfig]):
             unit_mode=config.unit_mode,
         )
         damage = Damage(group, OnDamaged(config.on_damaged), self.retry, hooks.damage)
-        fetcher = Fetcher(instance, group, broker_id=config.broker_id, filter_hooks=hooks.filter, damage=damage)
+        self.fetcher = fetcher = Fetcher(
+            instance, group, broker_id=config.broker_id, filter_hooks=hooks.filter, damage=damage
+        )
         self.prefetch = Prefetch(self, fetcher)
         self.inbox = Inbox(self, self.prefetch)
         self.manual = ManualPulls(self, fetcher)

@@ -6,13 +6,14 @@ from typing import Literal
 
 import msgspec
 
+from pyromq.arrow.columns import COLUMNS
 from pyromq.protocol import names
 from pyromq.protocol.errors import ValidationError
-from pyromq.spark.columns import COLUMNS
-from pyromq.spark.errors import SparkError
+from pyromq.spark.errors import SinkError, SparkError
+from pyromq.spark.sink.table.iceberg.partitions import parse_partition
+from pyromq.spark.storage.place import Scalar
 from pyromq.spark.units import UnitError, parse_bytes, parse_seconds
 
-Scalar = str | int | float | bool
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _ENTRY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")
 
@@ -67,23 +68,33 @@ class ParquetTarget(_Part):
     path: str
     partition_by: list[str] = []
     target_file: str = "128MB"
+    compact: Literal["manual", "auto"] = "manual"
+    """Whether the runner merges small files by itself."""
+    compact_after: str = "10 minutes"
+    """Younger files are left alone."""
     name: str | None = None
 
 
 class DeltaTarget(_Part):
-    """A Delta table, written without Java."""
+    """A Delta table, written without Java; `storage_options` are deltalake's, for tables in buckets."""
 
     path: str
     partition_by: list[str] = []
+    storage_options: dict[str, Scalar] = {}
     name: str | None = None
 
 
 class IcebergTarget(_Part):
-    """An Iceberg table `namespace.table`, data in the folder `warehouse`; the catalog by default a file there, too."""
+    """An Iceberg table `namespace.table` of a catalog, whose options are pyiceberg's and its `name`.
+
+    Without a catalog it is a file in the folder `warehouse`, and the data is there, too.
+    """
 
     table: str
-    warehouse: str
-    catalog: dict[str, str] = {}
+    warehouse: str = ""
+    catalog: dict[str, Scalar] = {}
+    partition_by: list[str] = []
+    keep_snapshots: int | None = None
     name: str | None = None
 
 
@@ -148,6 +159,8 @@ class Definition(_Part):
     trigger: str = "every 1s"
     mode: Literal["append", "update"] = "append"
     spark: dict[str, Scalar] = {}
+    storage: dict[str, dict[str, Scalar]] = {}
+    """By scheme of URLs: how its store is reached."""
 
     @property
     def targets(self) -> list[tuple[str, str, Target]]:
@@ -250,10 +263,25 @@ def _check_sink(path: str, entry: SinkEntry) -> None:
         _check_queues(f"{path}.queues", target.queues)
     if isinstance(target, ParquetTarget):
         _check_unit(f"{path}.target_file", parse_bytes, target.target_file)
+        _check_unit(f"{path}.compact_after", parse_seconds, target.compact_after)
     if isinstance(target, ParquetTarget | DeltaTarget) and not target.path:
         raise DefinitionError(f"{path}.path", "say which folder")
-    if isinstance(target, IcebergTarget) and not re.fullmatch(r"\w+(\.\w+)+", target.table):
+    if isinstance(target, IcebergTarget):
+        _check_iceberg(path, target)
+
+
+def _check_iceberg(path: str, target: IcebergTarget) -> None:
+    if not re.fullmatch(r"\w+(\.\w+)+", target.table):
         raise DefinitionError(f"{path}.table", f"{target.table[:80]!r} is not namespace.table")
+    if not target.catalog and not target.warehouse:
+        raise DefinitionError(f"{path}.warehouse", "say which folder, or which catalog the table is in")
+    if target.keep_snapshots is not None and target.keep_snapshots < 1:
+        raise DefinitionError(f"{path}.keep_snapshots", f"{target.keep_snapshots} is not 1 or more")
+    for place, text in enumerate(target.partition_by):
+        try:
+            parse_partition(text)
+        except SinkError as error:
+            raise DefinitionError(f"{path}.partition_by[{place}]", str(error)) from None
 
 
 def _check_topic(path: str, topic: str) -> None:

@@ -5,12 +5,13 @@ It is a file that only the owner can read, since options of Spark show up in its
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from pyromq.arrow.columns import COLUMNS, DEFAULT
 from pyromq.durable import write_file
 from pyromq.settings.declaration import options
-from pyromq.spark.columns import COLUMNS, DEFAULT
 from pyromq.spark.errors import OptionError
 from pyromq.spark.options import ConnectionOptions, read_options
 from pyromq.spark.pipeline.definition.definition import (
@@ -19,7 +20,6 @@ from pyromq.spark.pipeline.definition.definition import (
     DeltaTarget,
     IcebergTarget,
     ParquetTarget,
-    Scalar,
     Target,
     TopicTarget,
     columns_of,
@@ -31,6 +31,14 @@ from pyromq.spark.sink.sink import Sink
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.sink.topic import TopicSink
 from pyromq.spark.source.options import SourceOptions
+from pyromq.spark.storage.place import Scalar
+
+if TYPE_CHECKING:
+    from pyromq.spark.pipeline.state.folder import State
+
+if TYPE_CHECKING:
+    from pyromq.spark.sink.table.delta.sink import DeltaSink
+    from pyromq.spark.sink.table.iceberg.sink import IcebergSink
 
 PROVENANCE = ("topic", "brokerName", "queueId", "queueOffset", "msgId", "storeTimestamp", "tags", "keys")
 """What a dead letter tells about where it came from."""
@@ -61,6 +69,8 @@ class Plan(msgspec.Struct, kw_only=True):
     """Whether the tasks that read write the files, too."""
     bounds: dict[str, str] = {}
     """Options of a bounded run, in place of where a stream starts."""
+    driver: str = ""
+    """A folder on the driver's machine, for its processes."""
 
     def save(self, path: Path) -> None:
         """Raises OSError."""
@@ -73,6 +83,12 @@ class Plan(msgspec.Struct, kw_only=True):
             return msgspec.json.decode(Path(path).read_bytes(), type=cls)
         except (OSError, msgspec.MsgspecError) as error:
             raise OptionError(f"the plan {path} of a pipeline cannot be read: {error}") from error
+
+    def open_state(self) -> "State":
+        """The state of the pipeline."""
+        from pyromq.spark.pipeline.state.folder import State  # noqa: PLC0415 - which is of no concern to definitions
+
+        return State(self.state, self.definition.storage, driver=Path(self.driver) if self.driver else None)
 
     @property
     def diverts(self) -> bool:
@@ -87,6 +103,10 @@ class Plan(msgspec.Struct, kw_only=True):
 def text(value: Scalar) -> str:
     """An option's value as Spark wants it."""
     return ("true" if value else "false") if isinstance(value, bool) else str(value)
+
+
+def _texts(options: Mapping[str, Scalar]) -> dict[str, str]:
+    return {key: text(value) for key, value in options.items()}
 
 
 def source_options(definition: Definition, more: Mapping[str, str] | None = None) -> SourceOptions:
@@ -158,6 +178,11 @@ def topic_options(definition: Definition, target: TopicTarget) -> TopicSinkOptio
         raise DefinitionError(f"sinks.topic {target.topic}", str(error)) from None
 
 
+def parquet_sink(definition: Definition, name: str, target: ParquetTarget) -> ParquetSink:
+    """The sink of a target."""
+    return ParquetSink(name=name, path=target.path, partition_by=target.partition_by, storage=definition.storage)
+
+
 def make_sinks(plan: Plan) -> list[Sink]:
     """The sinks that this package writes itself; the dead letters are one of them."""
     from pyromq.spark.pipeline.run.deadletter import DeadLetterSink  # noqa: PLC0415 - which needs the plan
@@ -168,17 +193,34 @@ def make_sinks(plan: Plan) -> list[Sink]:
     return made
 
 
+def delta_sink(name: str, target: DeltaTarget) -> "DeltaSink":
+    from pyromq.spark.sink.table.delta.sink import DeltaSink  # noqa: PLC0415 - an extra
+
+    return DeltaSink(
+        name=name, path=target.path, partition_by=target.partition_by, storage_options=_texts(target.storage_options)
+    )
+
+
+def iceberg_sink(name: str, target: IcebergTarget) -> "IcebergSink":
+    from pyromq.spark.sink.table.iceberg.sink import IcebergSink  # noqa: PLC0415 - an extra
+
+    return IcebergSink(
+        name=name,
+        table=target.table,
+        warehouse=target.warehouse,
+        catalog=_texts(target.catalog),
+        partition_by=target.partition_by,
+        keep_snapshots=target.keep_snapshots,
+    )
+
+
 def _make(plan: Plan, name: str, target: Target) -> Sink | None:
     if isinstance(target, ParquetTarget):
-        return ParquetSink(name=name, path=target.path, partition_by=target.partition_by)
+        return parquet_sink(plan.definition, name, target)
     if isinstance(target, DeltaTarget):
-        from pyromq.spark.sink.table.delta import DeltaSink  # noqa: PLC0415 - an extra
-
-        return DeltaSink(name=name, path=target.path, partition_by=target.partition_by)
+        return delta_sink(name, target)
     if isinstance(target, IcebergTarget):
-        from pyromq.spark.sink.table.iceberg import IcebergSink  # noqa: PLC0415 - an extra
-
-        return IcebergSink(name=name, table=target.table, warehouse=target.warehouse, catalog=target.catalog)
+        return iceberg_sink(name, target)
     if isinstance(target, TopicTarget):
         shape = MessageShape(
             body=target.body,

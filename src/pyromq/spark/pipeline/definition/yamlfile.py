@@ -148,5 +148,5 @@ def _rooted(made: Definition, folder: Path) -> Definition:
         if isinstance(target, ParquetTarget | DeltaTarget):
             target.path = rooted(target.path)
         elif isinstance(target, IcebergTarget):
-            target.warehouse = rooted(target.warehouse)
+            target.warehouse = rooted(target.warehouse) if target.warehouse else ""
     return made

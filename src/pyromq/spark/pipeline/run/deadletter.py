@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
+from pyromq.arrow.body import BODY, ERROR
 from pyromq.protocol.message import MessageQueue
 from pyromq.protocol.properties import Property
 from pyromq.spark.errors import SparkError
@@ -27,7 +28,6 @@ from pyromq.spark.sink.sender import FrameSender
 from pyromq.spark.sink.sink import Attempt, SinkTask, Written
 from pyromq.spark.sink.topic import TopicSink, writer_name
 from pyromq.spark.sink.writabletopic import WritableTopic, find_topic, max_offsets
-from pyromq.spark.task.body import BODY, ERROR
 
 NAME = "dlq"
 ENOUGH = 100

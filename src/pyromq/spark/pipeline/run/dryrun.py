@@ -31,7 +31,8 @@ def dry_run(
             rows = stages.apply(session, open_stream(session, state.plan), definition, functions or {})
             stages.check_plan(rows, definition)
             check_output(definition, rows.schema)
-            check_types(State(definition.checkpoint), definition, rows.schema, allow_change=allow_type_change)
+            state = State(definition.checkpoint, definition.storage)
+            check_types(state, definition, rows.schema, allow_change=allow_type_change)
             return {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     finally:
         if spark is None:

@@ -10,19 +10,25 @@ import msgspec
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from pyromq.durable import write_file
 from pyromq.spark.errors import SparkError
 from pyromq.spark.pipeline.definition.definition import (
     Definition,
     DefinitionError,
+    DeltaTarget,
+    IcebergTarget,
     ParquetTarget,
     Target,
     TopicTarget,
     columns_of,
 )
+from pyromq.spark.pipeline.definition.plan import delta_sink, iceberg_sink, parquet_sink
 from pyromq.spark.pipeline.state.folder import State, read_json
-from pyromq.spark.pipeline.state.tables import table_place, table_size
-from pyromq.spark.sink.table.parquet import ParquetSink, check_columns
+from pyromq.spark.pipeline.state.tables import may_exist, table_place, table_size
+from pyromq.spark.sink.table.iceberg.partitions import parse_partition
+from pyromq.spark.sink.table.parquet import check_columns
+from pyromq.spark.storage.place import open_store, scheme_of
+
+OUTPUTS = "outputs.json"
 
 
 class TypeChangeError(SparkError):
@@ -37,11 +43,20 @@ class Output(msgspec.Struct, kw_only=True):
     columns: dict[str, str]
 
 
+def check_stores(definition: Definition) -> None:
+    """Object stores that a pipeline commits to must be there and know conditional writes. Raises StorageError."""
+    places = [target.path for _, _, target in definition.targets if isinstance(target, ParquetTarget)]
+    for place in (*places, definition.checkpoint):
+        open_store(place, definition.storage).check()
+
+
 def check_output(definition: Definition, schema: StructType) -> None:
     """Columns that sinks name must be there, and tables keep their types. Raises DefinitionError or SinkError."""
     for place, (name, kind, target) in enumerate(definition.targets):
         where = f"sinks[{place}].{kind}"
         wanted: list[str] = list(getattr(target, "partition_by", []))
+        if isinstance(target, IcebergTarget):
+            wanted = [parse_partition(each).column.partition(".")[0] for each in target.partition_by]
         if isinstance(target, TopicTarget):
             wanted = [*columns_of(target.keys), *columns_of(target.shard)]
             wanted += [each for each in (target.tags, target.body) if each and each != "json"]
@@ -51,8 +66,22 @@ def check_output(definition: Definition, schema: StructType) -> None:
                 where, f"there is no column {', '.join(missing)}; there are {', '.join(schema.names)}"
             )
         if isinstance(target, ParquetTarget):
-            sink = ParquetSink(name=name, path=target.path, partition_by=target.partition_by)
+            sink = parquet_sink(definition, name, target)
             check_columns(sink, to_arrow_schema(schema, timezone="UTC"))
+        elif isinstance(target, DeltaTarget):
+            delta_sink(name, target).check(to_arrow_schema(schema, timezone="UTC"))
+        elif isinstance(target, IcebergTarget) and may_exist(target):
+            iceberg_sink(name, target).check(to_arrow_schema(schema, timezone="UTC"))
+
+
+def make_tables(definition: Definition, schema: StructType) -> None:
+    """What must be there before tasks can write: they need the numbers that an Iceberg table gives to its columns.
+
+    Raises SinkError.
+    """
+    for name, _, target in definition.targets:
+        if isinstance(target, IcebergTarget):
+            iceberg_sink(name, target).make(to_arrow_schema(schema, timezone="UTC"))
 
 
 def check_types(state: State, definition: Definition, schema: StructType, *, allow_change: bool) -> dict[str, Output]:
@@ -72,7 +101,7 @@ def check_types(state: State, definition: Definition, schema: StructType, *, all
         if not other or last is None:
             continue
         changed.append(f"sink {name}: {', '.join(other)}")
-        if last.place is not None and last.place == made[name].place and _holds_rows(name, target):
+        if last.place is not None and last.place == made[name].place and _holds_rows(definition, name, target):
             stuck.append(f"{changed[-1]}. What is in {last.place} keeps its types: give this {kind} sink a new place")
     # Said first: whoever follows one piece of advice should not run into the next.
     if stuck:
@@ -86,22 +115,22 @@ def check_types(state: State, definition: Definition, schema: StructType, *, all
     return made
 
 
-def _holds_rows(name: str, target: Target) -> bool:
-    size = table_size(name, target)
+def _holds_rows(definition: Definition, name: str, target: Target) -> bool:
+    size = table_size(name, target, definition.storage)
     return size is not None and size.files > 0
 
 
 def known_outputs(state: State) -> dict[str, Output]:
     """What the sinks got last. Raises StateError when the file is damaged."""
     hint = "; without it the next start keeps types anew"
-    return read_json(state.folder / "outputs.json", dict[str, Output], hint=hint) or {}
+    return read_json(state.store, OUTPUTS, dict[str, Output], hint=hint) or {}
 
 
 def keep_outputs(state: State, outputs: dict[str, Output]) -> None:
     """Raises OSError."""
-    write_file(state.folder / "outputs.json", msgspec.json.encode(outputs))
+    state.store.write(OUTPUTS, msgspec.json.encode(outputs))
 
 
 def _place(target: Target) -> str | None:
     where = table_place(target)
-    return None if where is None else os.path.normpath(where)
+    return None if where is None else where.rstrip("/") if scheme_of(where) else os.path.normpath(where)

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.errors import OptionError
 from pyromq.spark.pipeline.run.stages import KEPT, PARSED
 from pyromq.spark.pipeline.state.folder import BatchReport
 from pyromq.spark.pipeline.state.tables import TableSize
-from pyromq.spark.source.offsets import Offset, losses, ranges
+from pyromq.spark.source.offsets import Offset
+from pyromq.spark.streamprogress import StreamProgress, source_offset, stream_progress
 
 
 class Totals(msgspec.Struct, kw_only=True):
@@ -40,9 +40,10 @@ class Progress(msgspec.Struct, kw_only=True):
     lost: int
     rows: dict[str, int]
     duration_ms: int
-    lag: int
-    """Messages that the source has beyond this batch."""
+    lag: int | None
+    """Messages that the source has beyond this batch; None when not all queues are known."""
     lag_by_queue: dict[str, int]
+    """Of the queues that are known."""
     lag_seconds_by_queue: dict[str, float] = {}
     """Since the next message to read was stored."""
     state_rows: int
@@ -53,16 +54,8 @@ class Progress(msgspec.Struct, kw_only=True):
 
 def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport | None, totals: Totals) -> Progress:
     """From Spark's JSON of a finished batch; adds to the totals."""
-    start, end, latest = (event_offset(event, key) for key in ("startOffset", "endOffset", "latestOffset"))
-    messages = lost = 0
-    lag: dict[str, int] = {}
-    if end is not None:
-        begin = start or Offset(end.init)
-        messages = sum(each.messages for each in ranges(begin, end))
-        lost = sum(each.messages for each in losses(begin, end))
-    if end is not None and latest is not None:
-        for queue, last in latest.positions.items():
-            lag[queue_name(queue)] = max(0, last - end.positions.get(queue, 0))
+    stream = stream_progress((event.get("sources") or [{}])[0]) or StreamProgress(messages=0, known=False)
+    lag = {queue_name(queue): behind for queue, behind in stream.lag_by_queue.items()}
     observed = event.get("observedMetrics") or {}
     parsed, kept = observed.get(PARSED) or {}, observed.get(KEPT) or {}
     rows = dict(report.rows) if report is not None else {}
@@ -72,14 +65,14 @@ def read_progress(pipeline: str, event: Mapping[str, Any], report: BatchReport |
         pipeline=pipeline,
         batch=int(event["batchId"]),
         time=report.time if report is not None else 0.0,
-        messages=messages,
+        messages=stream.messages,
         bytes=int(parsed.get("bytes") or 0),
         bad=bad,
         duplicates=max(0, int(parsed.get("rows") or 0) - bad - int(kept.get("rows") or 0)) if kept else 0,
-        lost=max(lost, report.lost if report is not None else 0),
+        lost=max(stream.lost, report.lost if report is not None else 0),
         rows=rows,
         duration_ms=int((event.get("durationMs") or {}).get("triggerExecution", 0)),
-        lag=sum(lag.values()),
+        lag=stream.lag,
         lag_by_queue=lag,
         state_rows=sum(int(each.get("numRowsTotal", 0)) for each in states),
         state_bytes=sum(int(each.get("memoryUsedBytes", 0)) for each in states),
@@ -107,16 +100,4 @@ def _add(totals: Totals, made: Progress) -> None:
 
 def event_offset(event: Mapping[str, Any], key: str) -> Offset | None:
     """An offset of the only source of a batch; None where it is not told, or not in a form of ours."""
-    sources = event.get("sources") or [{}]
-    value = sources[0].get(key)
-    if isinstance(value, str):
-        try:
-            value = msgspec.json.decode(value)
-        except msgspec.MsgspecError:
-            return None
-    if not isinstance(value, dict):
-        return None
-    try:
-        return Offset.parse(value)
-    except OptionError:
-        return None
+    return source_offset((event.get("sources") or [{}])[0], key)

@@ -10,7 +10,6 @@ from pyspark.sql.types import StructType
 
 from pyromq.spark.pipeline.definition.plan import Plan, make_sinks
 from pyromq.spark.pipeline.run.rowsource import TASK
-from pyromq.spark.pipeline.state.folder import State
 from pyromq.spark.pipeline.state.losses import note_losses
 from pyromq.spark.sink.fanout import FanOutBatchWriter, FanOutStreamWriter, TaskMessage
 
@@ -50,7 +49,7 @@ class Reporting:
 
     def __call__(self, batch: int, rows: dict[str, int]) -> None:
         lost = note_losses(self.plan, batch) if self.streams else 0
-        State(self.plan.state).report(batch, rows, lost=lost)
+        self.plan.open_state().report(batch, rows, lost=lost)
 
 
 class FastStreamWriter(FanOutStreamWriter):

@@ -4,8 +4,9 @@ written by the task that reads.
 It also is what ends a pipeline gently: once asked to stop, it has nothing new to offer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,21 +19,21 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from pyromq.spark.columns import COLUMNS, PROPERTIES
+from pyromq.arrow.body import BODY, ERROR
+from pyromq.arrow.columns import COLUMNS, PROPERTIES
+from pyromq.arrow.rowshape import RowShape
 from pyromq.spark.errors import LostRange
 from pyromq.spark.pipeline.definition.plan import EXTRA, PROVENANCE, SIZE, Plan, make_sinks, source_options
 from pyromq.spark.pipeline.run.deadletter import Diverter
 from pyromq.spark.pipeline.run.stages import PARSED
-from pyromq.spark.pipeline.state.folder import State
 from pyromq.spark.sink.fanout import Fan
 from pyromq.spark.sink.sink import Attempt
 from pyromq.spark.source.batchreader import BatchReader
 from pyromq.spark.source.options import SourceOptions
 from pyromq.spark.source.partitions import QueuePartition
 from pyromq.spark.source.streamreader import StreamReader
-from pyromq.spark.task.body import BODY, ERROR
 from pyromq.spark.task.rangereader import read_ranges
-from pyromq.spark.task.rowshape import RowShape
+from pyromq.spark.task.rowplan import row_shape
 
 NAME = "pyromq-pipeline-source"
 TASK = "task"
@@ -60,20 +61,24 @@ class PipelineSource(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's signature
         plan = self._plan
-        return PipelineStreamReader(*_planned(plan), plan)
+        options, shape = _planned(plan)
+        return PipelineStreamReader(options, shape, plan)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - the plan knows it
         plan = self._plan
-        return PipelineBatchReader(*_planned(plan), plan)
+        options, shape = _planned(plan)
+        return PipelineBatchReader(options, shape(), plan)
 
 
-def _planned(plan: Plan) -> tuple[SourceOptions, RowShape]:
+def _planned(plan: Plan) -> tuple[SourceOptions, Callable[[], RowShape]]:
     """Options of the stream, and the shape of its rows with all that is needed on the way to ours."""
     options = source_options(plan.definition, plan.bounds)
     options.max_partitions = options.max_partitions or plan.max_partitions
-    return options, RowShape.plan(
-        options, inner_schema(plan), tags=options.wanted_tags, corrupt=options.corrupt_records
-    )
+    return options, partial(_row_shape, options, plan)
+
+
+def _row_shape(options: SourceOptions, plan: Plan) -> RowShape:
+    return row_shape(options, inner_schema(plan), tags=options.wanted_tags, corrupt=options.corrupt_records)
 
 
 def row_schema(plan: Plan) -> pa.Schema:
@@ -86,11 +91,11 @@ def inner_schema(plan: Plan) -> pa.Schema:
     fields = [field for field in row_schema(plan) if field.name not in (EXTRA, SIZE)]
     names = {field.name for field in fields}
     if STORED not in names and _knows_size(plan, row_schema(plan)):
-        fields.append(pa.field(STORED, COLUMNS[STORED][1]))
+        fields.append(pa.field(STORED, COLUMNS[STORED]))
     wanted = [name for name in PROVENANCE if plan.diverts and name not in names]
     if plan.keeps_extra and "body" not in names:
         wanted.append("body")
-    fields += [pa.field(name, COLUMNS[name][1]) for name in wanted]
+    fields += [pa.field(name, COLUMNS[name]) for name in wanted]
     if plan.diverts:
         fields.append(pa.field(BODY, pa.binary()))
     return pa.schema(fields)
@@ -104,12 +109,12 @@ def _knows_size(plan: Plan, schema: pa.Schema) -> bool:
 class PipelineStreamReader(StreamReader):
     """The stream of a pipeline. What its tasks find gone is left with the state, for the commit."""
 
-    def __init__(self, options: SourceOptions, shape: RowShape, plan: Plan) -> None:
+    def __init__(self, options: SourceOptions, shape: Callable[[], RowShape], plan: Plan) -> None:
         super().__init__(options, shape)
         self._plan = plan
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        if not start.get("fresh") and State(self._plan.state).is_stopping:
+        if not start.get("fresh") and self._plan.open_state().is_stopping:
             return start
         return super().latestOffset(start, limit)
 
@@ -119,7 +124,7 @@ class PipelineStreamReader(StreamReader):
         yield from read(read_ranges(partition, self._options, self._shape, on_loss=lost.append), self._plan)
         if lost:
             attempt = Attempt.current(self._plan.query)
-            State(self._plan.state).found_lost(attempt.batch, attempt.partition, lost)
+            self._plan.open_state().found_lost(attempt.batch, attempt.partition, lost)
 
 
 class PipelineBatchReader(BatchReader):

@@ -11,15 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import msgspec
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]  # has no annotations
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from pyromq.clock import pause_after
-from pyromq.durable import write_file
 from pyromq.errors import PyroMQError
 from pyromq.spark.errors import SparkError
+from pyromq.spark.launch.jvm import last_words, stop_session
+from pyromq.spark.launch.registration import register_formats
 from pyromq.spark.pipeline.definition.definition import (
     Definition,
     FormatTarget,
@@ -28,14 +30,16 @@ from pyromq.spark.pipeline.definition.definition import (
 from pyromq.spark.pipeline.definition.plan import Plan, make_sinks, message_columns, source_options, text
 from pyromq.spark.pipeline.run import rowsink, rowsource, stages
 from pyromq.spark.pipeline.run.faults import explain, is_transient
-from pyromq.spark.pipeline.run.outputs import check_output, check_types, keep_outputs
+from pyromq.spark.pipeline.run.outputs import check_output, check_stores, check_types, keep_outputs, make_tables
 from pyromq.spark.pipeline.run.progress import Progress, Totals, event_offset, read_progress
-from pyromq.spark.pipeline.run.session import cores, settings, start_session
+from pyromq.spark.pipeline.run.session import cores, parallelism, settings, start_session
 from pyromq.spark.pipeline.run.survey import Survey
 from pyromq.spark.pipeline.run.topics import ensure_topics
-from pyromq.spark.pipeline.state.folder import Identity, State
+from pyromq.spark.pipeline.run.upkeep import Upkeep
+from pyromq.spark.pipeline.state.folder import STATUS, Identity, State, StateError
 from pyromq.spark.sink.lanes import Run
 from pyromq.spark.sink.topic import TopicSink
+from pyromq.spark.storage.place import spark_url
 
 POLL = 0.1
 FIRST_PAUSE = 1.0
@@ -82,7 +86,7 @@ class PipelineRun:
         check(definition)
         source_options(definition)
         self.definition = definition
-        self.state = State(definition.checkpoint)
+        self.state = State(definition.checkpoint, definition.storage)
         self.totals = Totals()
         self._functions = functions or {}
         self._on_progress = on_progress
@@ -94,6 +98,7 @@ class PipelineRun:
         self._survey = Survey(definition)
         self._stopping = threading.Event()
         self._last_batch = -1
+        self._eviction: str | None = None
 
     def stop(self) -> None:
         """Ask for the end; returns at once."""
@@ -105,27 +110,47 @@ class PipelineRun:
         Raises StateError when another process runs it, DefinitionError, TypeChangeError, SinkError, SessionError,
         PipelineFailedError.
         """
-        with self.state.locked():
+        check_stores(self.definition)
+        with self.state.locked(self._evicted):
             self.state.forget_stop()
-            identity = self._identity()
-            session = self._spark or start_session(self.definition, identity.shuffle_partitions)
+            known = self.state.known_identity()
+            shuffled = known.shuffle_partitions if known is not None else self._shuffle_partitions()
+            session = self._spark or start_session(self.definition, shuffled)
+            upkeep = Upkeep(self.definition)
+            ends = once or self.definition.available_now
             try:
+                identity = self.state.identity(
+                    self.definition.name, max_partitions=parallelism(session), shuffle_partitions=shuffled
+                )
                 register(session)
-                self._supervise(session, identity, once=once or self.definition.available_now)
+                if not ends:
+                    upkeep.start()
+                self._supervise(session, identity, once=ends)
+                if ends:
+                    upkeep.round()
+            except (Py4JError, ConnectionError) as error:
+                if isinstance(error, Py4JJavaError):
+                    raise
+                words = f"pipeline {self.definition.name} stopped: Spark's process ended{last_words()}"
+                raise PipelineFailedError(words) from error
             finally:
+                upkeep.close()
                 self._survey.close()
                 self.state.forget_stop()
+                self.state.close()
                 if self._spark is None:
-                    session.stop()
+                    stop_session(session)
+        if self._eviction is not None:
+            raise StateError(f"{self.definition.checkpoint} is no longer this run's: {self._eviction}")
         return self.totals
 
-    def _identity(self) -> Identity:
-        given = settings(self.definition, cores())
-        return self.state.identity(
-            self.definition.name,
-            max_partitions=cores(),
-            shuffle_partitions=int(given["spark.sql.shuffle.partitions"]),
-        )
+    def _shuffle_partitions(self) -> int:
+        return int(settings(self.definition, cores())["spark.sql.shuffle.partitions"])
+
+    def _evicted(self, reason: str) -> None:
+        """Told when the lease of a checkpoint in an object store is lost."""
+        self._eviction = reason
+        self.stop()
 
     def _supervise(self, session: SparkSession, identity: Identity, *, once: bool) -> None:
         failures = 0
@@ -149,8 +174,15 @@ class PipelineRun:
                 pause = pause_after(failures, first=FIRST_PAUSE, longest=LONGEST_PAUSE)
                 if self._on_restart is not None:
                     self._on_restart(explain(words), pause)
-                if self._stopping.wait(pause):
+                if self._waited_in_vain(pause):
                     return
+
+    def _waited_in_vain(self, pause: float) -> bool:
+        """Whether the end was asked for meanwhile. A signal may do so in this very thread, so it waits on no lock."""
+        until = time.monotonic() + pause
+        while not self._stopping.is_set() and time.monotonic() < until:
+            time.sleep(POLL)
+        return self._stopping.is_set()
 
     def _start(self, session: SparkSession, identity: Identity, *, once: bool) -> StreamingQuery:
         ensure_topics(self.definition)
@@ -166,7 +198,7 @@ class PipelineRun:
             self._check(rows.schema)
         plan.runs = begin_runs(plan)
         plan.save(self.state.plan)
-        writer = rows.writeStream.option("checkpointLocation", self.definition.checkpoint).queryName(
+        writer = rows.writeStream.option("checkpointLocation", spark_url(self.definition.checkpoint)).queryName(
             self.definition.name
         )
         writer = writer.outputMode(self.definition.mode)
@@ -187,6 +219,7 @@ class PipelineRun:
     def _check(self, schema: StructType) -> None:
         check_output(self.definition, schema)
         keep_outputs(self.state, check_types(self.state, self.definition, schema, allow_change=self._allow_type_change))
+        make_tables(self.definition, schema)
 
     def _watch(self, query: StreamingQuery) -> None:
         """Until the query ends. Raises StreamingQueryException."""
@@ -222,15 +255,14 @@ class PipelineRun:
                 report = self.state.reported(self._last_batch)
                 made = read_progress(self.definition.name, event, report, self.totals)
                 self._survey.complete(made, event_offset(event, "endOffset"))
-                write_file(self.state.status, msgspec.json.encode(made))
+                self.state.store.write(STATUS, msgspec.json.encode(made))
                 if self._on_progress is not None:
                     self._on_progress(made)
 
 
 def register(session: SparkSession) -> None:
     """Make the runner's own formats known to a session, in the thread that is going to use them."""
-    session.dataSource.register(rowsource.PipelineSource)
-    session.dataSource.register(rowsink.PipelineSink)
+    register_formats(session, rowsource.PipelineSource, rowsink.PipelineSink, fork=True)
     java = getattr(session, "_jsparkSession", None)
     if java is not None and session._jvm is not None:
         # Sinks in Python are looked up in the thread's session, and only the thread that made a session has it.
@@ -246,7 +278,8 @@ def make_plan(
     return Plan(
         definition=definition,
         query=query,
-        state=str(state.checkpoint),
+        state=state.place,
+        driver=str(state.driver),
         max_partitions=max_partitions,
         schema=stages.row_schema(definition).json(),
         columns=message_columns(definition),

@@ -5,16 +5,23 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from pyromq.spark.errors import SparkError
+from pyromq.spark.launch.jvm import start_context
+from pyromq.spark.launch.registration import prepare
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import text
+from pyromq.spark.storage.place import Scalar, known_options, scheme_of
 
 OLDEST_JAVA = 17
 LOCAL_CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+JAVA_OPTIONS = "SPARK_SUBMIT_OPTS"
 QUIET = Path(__file__).with_name("log4j2.properties")
 
 
@@ -43,6 +50,21 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def parallelism(session: SparkSession) -> int:
+    """Tasks that run at a time: what the cluster has now, or is to have. Under Connect, the processors of this machine.
+
+    Executors may still be on their way, and the number is fixed with the first start.
+    """
+    try:
+        context = session.sparkContext
+        conf = context.getConf()
+        promised = int(conf.get("spark.executor.instances", "0")) * int(conf.get("spark.executor.cores", "1"))
+        most = conf.get("spark.cores.max")
+        return max(int(context.defaultParallelism), promised, int(most) if most else 0)
+    except (PySparkException, ValueError):
+        return cores()
+
+
 def settings(definition: Definition, shuffle_partitions: int) -> dict[str, str]:
     """The runner's defaults under what the definition says."""
     wanted = {
@@ -55,10 +77,12 @@ def settings(definition: Definition, shuffle_partitions: int) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.speculation": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}",
     }
-    if "://" not in definition.checkpoint or definition.checkpoint.startswith("file:"):
+    scheme = scheme_of(definition.checkpoint)
+    if scheme is None:
         wanted["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_CHECKPOINTS
+    if scheme == "s3":
+        wanted |= s3a_settings(known_options("s3", definition.storage))
     given = {key: text(value) for key, value in definition.spark.items()}
     if given.get("spark.master", wanted["spark.master"]).startswith("local"):
         wanted |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
@@ -67,16 +91,49 @@ def settings(definition: Definition, shuffle_partitions: int) -> dict[str, str]:
     return wanted | given
 
 
+@contextmanager
+def quiet_java(environ: MutableMapping[str, str]) -> Iterator[None]:
+    """A Java machine that is started meanwhile logs little. Not by `spark.driver.extraJavaOptions`: that is the user's,
+    wherever it stands, and comes after these options, so it wins.
+    """
+    before = environ.get(JAVA_OPTIONS)
+    environ[JAVA_OPTIONS] = " ".join(filter(None, (f"-Dlog4j2.configurationFile={QUIET.as_uri()}", before)))
+    try:
+        yield
+    finally:
+        environ.pop(JAVA_OPTIONS)
+        if before is not None:
+            environ[JAVA_OPTIONS] = before
+
+
+def s3a_settings(options: Mapping[str, Scalar]) -> dict[str, str]:
+    """Hadoop's words for what is known about S3, so that a definition says it once."""
+    known = {
+        "endpoint_url": "spark.hadoop.fs.s3a.endpoint",
+        "key": "spark.hadoop.fs.s3a.access.key",
+        "secret": "spark.hadoop.fs.s3a.secret.key",
+        "token": "spark.hadoop.fs.s3a.session.token",
+    }
+    made = {known[name]: text(value) for name, value in options.items() if name in known}
+    if "endpoint_url" in options:  # most that are not Amazon's have one address for all buckets
+        made["spark.hadoop.fs.s3a.path.style.access"] = "true"
+    return made
+
+
 def start_session(definition: Definition, shuffle_partitions: int) -> SparkSession:
     """A session for the pipeline, or the one that spark-submit made. Raises SessionError."""
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    wanted = settings(definition, shuffle_partitions)
+    prepare(wanted["spark.master"])
+    # The master that spark-submit names goes before the default, but not before the definition.
+    if "spark.master" not in definition.spark and "PYSPARK_GATEWAY_PORT" in os.environ:
+        del wanted["spark.master"]
+    with quiet_java(os.environ):
+        start_context(wanted)
     builder = SparkSession.builder
-    for key, value in settings(definition, shuffle_partitions).items():
-        # The master that spark-submit names goes before the default, but not before the definition.
-        if key == "spark.master" and "spark.master" not in definition.spark and "PYSPARK_GATEWAY_PORT" in os.environ:
-            continue
+    for key, value in wanted.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("FATAL")  # Spark takes a session without a program file for a shell and says more

@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
+from pyromq.arrow.body import ERROR
 from pyromq.spark import columns
 from pyromq.spark.pipeline.definition.definition import Definition, DefinitionError, TopicTarget, columns_of
 from pyromq.spark.pipeline.definition.plan import EXTRA, PLACE, SIZE, hidden_columns, message_columns, text
-from pyromq.spark.task.body import ERROR
 from pyromq.spark.units import parse_seconds
 
 VIEW = "input"

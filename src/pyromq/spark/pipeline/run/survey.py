@@ -4,15 +4,15 @@ import time
 from collections.abc import Callable
 
 from pyromq.protocol.message import MessageQueue
-from pyromq.spark.errors import SinkError
+from pyromq.spark.errors import SparkError
 from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
 from pyromq.spark.pipeline.run.progress import Progress, queue_name
 from pyromq.spark.pipeline.state.position import waiting_seconds
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
-from pyromq.spark.source.cluster import Cluster
-from pyromq.spark.source.offsets import Offset
+from pyromq.spark.source.brokers.cluster import Cluster
+from pyromq.spark.source.offsets import Offset, standing
 
 EVERY = 10.0
 SHARE = 20
@@ -62,8 +62,10 @@ class Survey:
     def _look(self, progress: Progress, end: Offset | None) -> None:
         try:
             self._tables = read_tables(self._definition)
-        except (SinkError, OSError):
+        except (SparkError, OSError):
             self._tables = {}
+        if progress.lag is None and end is not None:
+            self._measure(progress, end)
         behind: dict[MessageQueue, int] = {}
         for queue in end.positions if end is not None else ():
             count = progress.lag_by_queue.get(queue_name(queue), 0)
@@ -74,9 +76,25 @@ class Survey:
             return
         asked = sorted(behind, key=lambda queue: -behind[queue])[:MAX_QUEUES]
         try:
-            if self._cluster is None:
-                self._cluster = Cluster(source_options(self._definition))
-            found = waiting_seconds(self._cluster, {queue: end.positions[queue] for queue in asked}, self._wall_clock)
+            found = waiting_seconds(self._asked, {queue: end.positions[queue] for queue in asked}, self._wall_clock)
         except FAULTS:
             return
         self._ages = {queue_name(queue): seconds for queue, seconds in found.items()}
+
+    def _measure(self, progress: Progress, end: Offset) -> None:
+        """Ask the brokers what the source did not tell. A queue without a route may be away or deleted: unknown."""
+        try:
+            queues = self._asked.queues()
+            bounds = self._asked.bounds(queues)
+        except FAULTS:
+            return
+        available = standing(end.positions, bounds, gone=end.gone).available
+        progress.lag_by_queue = {queue_name(queue): available.get(queue, 0) for queue in bounds}
+        if bounds.keys() >= end.positions.keys() | set(queues):
+            progress.lag = sum(available.values())
+
+    @property
+    def _asked(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster(source_options(self._definition))
+        return self._cluster

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from pyromq.durable import write_file
 from pyromq.spark.errors import OptionError
 from pyromq.spark.pipeline.state.folder import StateError
 from pyromq.spark.source.offsets import Offset
+from pyromq.spark.storage.place import open_store
+from pyromq.spark.storage.store import StorageError, Store
 
 MAX_ENTRY = 64 << 20
 
@@ -29,20 +30,22 @@ class BatchEntry(msgspec.Struct, kw_only=True):
 
 
 class SparkCheckpoint:
-    """The logs in a folder."""
+    """The logs in a folder or object store."""
 
-    def __init__(self, folder: Path) -> None:
-        self._offsets = folder / "offsets"
-        self._commits = folder / "commits"
-        self._state = folder / "state"
+    def __init__(self, folder: Path | Store) -> None:
+        self._store = open_store(folder)
 
     def last_planned(self) -> int:
         """The last batch that was begun, -1 without one."""
-        return max(_numbers(self._offsets), default=-1)
+        return max(self._times("offsets"), default=-1)
 
     def last_committed(self) -> int:
         """The last batch that is done, -1 without one."""
-        return max(_numbers(self._commits), default=-1)
+        return max(self._times("commits"), default=-1)
+
+    def committed_at(self, batch: int) -> float | None:
+        """When a batch was done, Unix seconds; None if it is not."""
+        return self._times("commits").get(batch)
 
     def position(self) -> Offset | None:
         """Up to where everything is done."""
@@ -51,20 +54,20 @@ class SparkCheckpoint:
 
     def end(self, batch: int) -> Offset:
         """Where a batch ends. Raises StateError."""
-        return _parse(self._offsets / str(batch))[1]
+        return self._parse(batch)[1]
 
     def bounds(self, batch: int) -> tuple[Offset | None, Offset]:
         """Where a batch begins, unless it is the first that is known, and where it ends. Raises StateError."""
-        return (self.end(batch - 1) if (self._offsets / str(batch - 1)).exists() else None), self.end(batch)
+        known = self._store.exists(f"offsets/{batch - 1}")
+        return (self.end(batch - 1) if known else None), self.end(batch)
 
     def history(self, limit: int) -> list[BatchEntry]:
         """The last batches, newest last."""
         found = []
-        planned = sorted(_numbers(self._offsets))
-        for batch in planned[-limit:]:
-            began, end = _parse(self._offsets / str(batch))
-            commit = self._commits / str(batch)
-            seconds = commit.stat().st_mtime - began if commit.exists() else None
+        done = self._times("commits")
+        for batch in sorted(self._times("offsets"))[-limit:]:
+            began, end = self._parse(batch)
+            seconds = done[batch] - began if batch in done else None
             found.append(BatchEntry(batch=batch, time=began, seconds=seconds, start=self.bounds(batch)[0], end=end))
         return found
 
@@ -81,33 +84,41 @@ class SparkCheckpoint:
             raise StateError(
                 f"batch {self.last_planned()} was begun and is not done; run the pipeline once, then rewind"
             )
-        if self._state.is_dir() and any(self._state.iterdir()):
+        if self._store.list("state"):
             raise StateError(
                 "this pipeline keeps state (dedup, windows), which fits the old place only; start with a new checkpoint"
             )
-        entry = (self._offsets / str(done)).read_text().rstrip("\n").split("\n")
+        entry = self._store.read(f"offsets/{done}").decode().rstrip("\n").split("\n")
         # Its own beginning, so that nobody takes the jump for messages that were read or lost.
         jump = Offset(position.positions, init=position.positions)
         entry[-1] = json.dumps(jump.render(), separators=(",", ":"))
-        commit = (self._commits / str(done)).read_bytes()
-        write_file(self._offsets / str(done + 1), "\n".join(entry).encode())
-        write_file(self._commits / str(done + 1), commit)
+        commit = self._store.read(f"commits/{done}")
+        self._store.write(f"offsets/{done + 1}", "\n".join(entry).encode())
+        self._store.write(f"commits/{done + 1}", commit)
         return done + 1
 
+    def _times(self, log: str) -> dict[int, float]:
+        """When each entry of a log was written, by its number."""
+        found = {}
+        for entry in self._store.list(log):
+            name = entry.name.removeprefix(f"{log}/")
+            if name.isdigit():
+                found[int(name)] = entry.modified
+        return found
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.iterdir() if path.name.isdigit()] if folder.is_dir() else []
-
-
-def _parse(path: Path) -> tuple[float, Offset]:
-    """When the batch began, and its end."""
-    try:
-        if path.stat().st_size > MAX_ENTRY:
-            raise StateError(f"{path} is too long for an offset log entry")
-        version, metadata, *sources = path.read_text().rstrip("\n").split("\n")
-        if version != "v1" or len(sources) != 1:
-            raise StateError(f"{path} has the form {version} with {len(sources)} sources, which is not known here")
-        began = float(json.loads(metadata).get("batchTimestampMs", 0)) / 1000
-        return began or path.stat().st_mtime, Offset.parse(json.loads(sources[0]))
-    except (OSError, ValueError, OptionError) as error:
-        raise StateError(f"{path} cannot be read: {error}") from None
+    def _parse(self, batch: int) -> tuple[float, Offset]:
+        """When the batch began, and its end."""
+        place = f"{self._store.url}/offsets/{batch}"
+        try:
+            data = self._store.read(f"offsets/{batch}")
+            if len(data) > MAX_ENTRY:
+                raise StateError(f"{place} is too long for an offset log entry")
+            version, metadata, *sources = data.decode().rstrip("\n").split("\n")
+            if version != "v1" or len(sources) != 1:
+                raise StateError(f"{place} has the form {version} with {len(sources)} sources, which is not known here")
+            began = float(json.loads(metadata).get("batchTimestampMs", 0)) / 1000
+            return began or self._times("offsets")[batch], Offset.parse(json.loads(sources[0]))
+        except StorageError:
+            raise
+        except (OSError, ValueError, OptionError) as error:
+            raise StateError(f"{place} cannot be read: {error}") from None

@@ -7,7 +7,8 @@ import msgspec
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
-from pyromq.spark.source.offsets import Offset, losses, nest, ranges
+from pyromq.spark.source.offsets import Offset, losses, ranges
+from pyromq.spark.source.queuetable import nest
 
 
 class BatchHistory(msgspec.Struct, kw_only=True):
@@ -25,7 +26,7 @@ class BatchHistory(msgspec.Struct, kw_only=True):
 
 def read_history(definition: Definition, limit: int) -> list[BatchHistory]:
     """Newest last. Raises StateError."""
-    state = State(definition.checkpoint)
+    state = State(definition.checkpoint, definition.storage)
     found = []
     for entry in SparkCheckpoint(state.checkpoint).history(limit):
         begin = entry.start or Offset(entry.end.init)

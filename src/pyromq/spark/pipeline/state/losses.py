@@ -6,7 +6,7 @@ state. The note is made when its sinks commit, and again with the batch after a 
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
@@ -20,6 +20,7 @@ from pyromq.spark.sink.table.manifest import Manifests
 from pyromq.spark.sink.table.parquet import ParquetSink
 from pyromq.spark.source.offsets import Offset, losses
 from pyromq.spark.source.options import DataLoss
+from pyromq.spark.storage.store import Store
 
 NAME = "_loss"
 SCHEMA = pa.schema(
@@ -35,7 +36,7 @@ SCHEMA = pa.schema(
         ("reason", pa.string()),
     ]
 )
-"""A row for each range [first, end) of a queue; `reason` is expired, truncated or deleted."""
+"""A row for each range [first, end) of a queue; `reason` is that of `LostRange`."""
 
 
 class Loss(msgspec.Struct, kw_only=True):
@@ -52,9 +53,9 @@ class Loss(msgspec.Struct, kw_only=True):
     reason: str
 
 
-def loss_table(state: State) -> Path:
+def loss_table(state: State) -> Store:
     """Where the table is."""
-    return state.folder / NAME
+    return state.store.within(NAME)
 
 
 def note_losses(plan: Plan, batch: int) -> int:
@@ -65,11 +66,11 @@ def note_losses(plan: Plan, batch: int) -> int:
     policy = source_options(plan.definition).fail_on_data_loss
     if policy is DataLoss.FAIL:
         return 0
-    state = State(plan.state)
+    state = plan.open_state()
     begin, end = SparkCheckpoint(state.checkpoint).bounds(batch)
     lost = losses(begin or Offset(end.init), end) + _joined(state.lost_in(batch))
     if lost and policy is DataLoss.RECORD:
-        _record(state, plan.query, batch, lost)
+        _record(plan, state, batch, lost)
     state.forget_lost(batch)
     return sum(each.messages for each in lost)
 
@@ -84,18 +85,22 @@ def _joined(lost: Sequence[LostRange]) -> list[LostRange]:
     return made
 
 
-def _record(state: State, query: str, batch: int, lost: Sequence[LostRange]) -> None:
+def _record(plan: Plan, state: State, batch: int, lost: Sequence[LostRange]) -> None:
     common = {"batch": batch, "time": datetime.now(UTC)}
     rows = [common | each._asdict() | {"first": each.start, "messages": each.messages} for each in lost]
-    sink = ParquetSink(name=NAME, path=str(loss_table(state)))
-    task = sink.open(Attempt(query, batch, 0), SCHEMA)
+    sink = ParquetSink(name=NAME, path=loss_table(state).url, storage=plan.definition.storage)
+    task = sink.open(Attempt(plan.query, batch, 0), SCHEMA)
     task.write(pa.RecordBatch.from_pylist(rows, SCHEMA))
-    sink.commit(query, batch, [task.close()])
+    sink.commit(plan.query, batch, [task.close()])
 
 
 def read_losses(state: State) -> list[Loss]:
     """All rows of the table, in the order of batches. Raises SinkError or OSError."""
     import pyarrow.parquet as pq  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to load, seldom needed
 
-    rows = [row for path in Manifests(loss_table(state)).paths() for row in pq.ParquetFile(path).read().to_pylist()]
+    table = loss_table(state)
+    rows: list[dict[str, Any]] = []
+    for name in Manifests(table).names():
+        with table.input(name) as source:
+            rows += pq.ParquetFile(source).read().to_pylist()
     return sorted(msgspec.convert(rows, list[Loss]), key=lambda loss: (loss.batch, loss.topic, loss.broker, loss.queue))

@@ -3,22 +3,20 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 import msgspec
 
-from pyromq.protocol.command import Command
 from pyromq.protocol.message import MessageQueue
-from pyromq.protocol.records.salvage import salvage_records
 from pyromq.spark.errors import OptionError, RouteError
-from pyromq.spark.net.patience import FAULTS
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.definition.plan import source_options
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
 from pyromq.spark.pipeline.state.folder import State
 from pyromq.spark.source.bounds import all_bounds
-from pyromq.spark.source.cluster import Cluster
-from pyromq.spark.source.offsets import Bounds, Offset, advanced, flatten, losses, standing
+from pyromq.spark.source.brokers.cluster import Cluster
+from pyromq.spark.source.marks import look_at, made_again
+from pyromq.spark.source.offsets import Bounds, Offset, advanced, losses, standing
+from pyromq.spark.source.queuetable import flatten
 from pyromq.spark.units import option_instant
 
 
@@ -41,7 +39,7 @@ class QueueLag(msgspec.Struct, kw_only=True):
 
 def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> list[QueueLag]:
     """How far each queue is behind. Raises RouteError, BrokerError, StateError."""
-    position = SparkCheckpoint(State(definition.checkpoint).checkpoint).position()
+    position = SparkCheckpoint(State(definition.checkpoint, definition.storage).checkpoint).position()
     with Cluster(source_options(definition)) as cluster:
         queues = cluster.queues()
         if not queues:
@@ -51,7 +49,8 @@ def lag(definition: Definition, *, clock: Callable[[], float] = time.time) -> li
         bounds = all_bounds(cluster, queues)
         if position is None:
             return [_queue_lag(queue, None, last) for queue, (_, last) in sorted(bounds.items())]
-        stand = standing(position.positions, bounds, gone=position.gone)
+        remade = made_again(look_at(cluster, position.marks, bounds).remade, position.positions, bounds)
+        stand = standing(position.positions, bounds, gone=position.gone, anew=remade)
         ages = waiting_seconds(cluster, {queue: stand.begin[queue] for queue in stand.available}, clock)
         lost = {MessageQueue(*each[:3]): each.messages for each in losses(position, advanced(stand, {}))}
         found = []
@@ -80,27 +79,8 @@ def waiting_seconds(
     cluster: Cluster, positions: Mapping[MessageQueue, int], clock: Callable[[], float]
 ) -> dict[MessageQueue, float]:
     """How long ago the message at each position was stored, of the queues whose brokers answer and have it."""
-    by_address: dict[str, list[MessageQueue]] = {}
-    for queue in positions:
-        with suppress(*FAULTS):
-            by_address.setdefault(cluster.address(queue), []).append(queue)
-    found: dict[MessageQueue, float] = {}
-    for address, queues in by_address.items():
-        # All of a broker's in one go: one that does not answer costs one wait, not one for each of its queues.
-        commands = [cluster.pull(queue, positions[queue], 1) for queue in queues]
-        with suppress(*FAULTS):
-            answers = cluster.wire.exchange(address, commands, cluster.options.pull_timeout_ms / 1000)
-            for queue, answer in zip(queues, answers, strict=True):
-                stored = _stored(answer)
-                if stored is not None:
-                    found[queue] = max(0.0, clock() - stored / 1000)
-    return found
-
-
-def _stored(answer: Command) -> int | None:
-    """When the first message of an answer was stored. Raises ProtocolError."""
-    messages = salvage_records(answer.body, inflate=False).messages if answer.body else []
-    return messages[0].store_timestamp if messages else None
+    found = cluster.stored(positions)
+    return {queue: max(0.0, clock() - each.time / 1000) for queue, each in found.items() if each is not None}
 
 
 def resolve(definition: Definition, to: str) -> Offset:
@@ -138,7 +118,7 @@ def rewind(definition: Definition, to: str) -> tuple[int, Offset]:
 
     Raises StateError when the pipeline runs or keeps state, and as `resolve`.
     """
-    state = State(definition.checkpoint)
+    state = State(definition.checkpoint, definition.storage)
     with state.locked():
         position = resolve(definition, to)
         return SparkCheckpoint(state.checkpoint).rewind(position), position

@@ -7,7 +7,7 @@ import msgspec
 from pyromq.spark.pipeline.definition.definition import Definition
 from pyromq.spark.pipeline.run.progress import Progress
 from pyromq.spark.pipeline.state.checkpoint import SparkCheckpoint
-from pyromq.spark.pipeline.state.folder import State, StateError, read_json
+from pyromq.spark.pipeline.state.folder import STATUS, State, read_json
 from pyromq.spark.pipeline.state.losses import Loss, loss_table, read_losses
 from pyromq.spark.pipeline.state.tables import TableSize, read_tables
 
@@ -34,30 +34,20 @@ class Status(msgspec.Struct, kw_only=True):
 
 def read_status(definition: Definition) -> Status:
     """Raises StateError or SinkError when files are damaged."""
-    state = State(definition.checkpoint)
+    state = State(definition.checkpoint, definition.storage)
     checkpoint = SparkCheckpoint(state.checkpoint)
     done = checkpoint.last_committed()
-    commit = state.checkpoint / "commits" / str(done)
+    committed = checkpoint.committed_at(done)
     losses = read_losses(state)
     return Status(
         pipeline=definition.name,
-        running=_runs(state),
+        running=state.is_locked(),
         batch=done,
         unfinished=checkpoint.last_planned() > done,
-        last_commit_seconds=time.time() - commit.stat().st_mtime if commit.exists() else None,
-        progress=read_json(state.status, Progress),
+        last_commit_seconds=None if committed is None else time.time() - committed,
+        progress=read_json(state.store, STATUS, Progress),
         tables=read_tables(definition),
         lost=sum(loss.messages for loss in losses),
-        loss_table=str(loss_table(state)) if losses else None,
+        loss_table=loss_table(state).url if losses else None,
         losses=losses[-SHOWN_LOSSES:],
     )
-
-
-def _runs(state: State) -> bool:
-    if not state.folder.is_dir():
-        return False
-    try:
-        with state.locked():
-            return False
-    except StateError:
-        return True

@@ -2,14 +2,12 @@
 
 The merged file is staged, a manifest says what it replaces (the commit point), then the old files step aside and the
 new one takes its place; both are redone after a crash. The old files are deleted by a later run, after a grace period.
+Compactions are numbered: of two that go on at a time one gets the next number, the other has merged in vain and ends.
 """
 
-import fcntl
-import shutil
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
@@ -18,10 +16,11 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from pyromq.spark.errors import SinkError
 from pyromq.spark.sink.table.datafile import DataFile, OpenFile
+from pyromq.spark.sink.table.fold import fold
 from pyromq.spark.sink.table.folder import MANIFESTS, REPLACED, STAGING, partition_path
-from pyromq.spark.sink.table.manifest import Manifest, Manifests
+from pyromq.spark.sink.table.manifest import COMPACTION, Manifest, Manifests
+from pyromq.spark.storage.store import Store
 
-QUERY = "compaction"
 READ_ROWS = 16_384
 
 
@@ -34,50 +33,62 @@ class Compacted(msgspec.Struct):
     deleted: int
 
 
-def compact(table: Path, *, target: int, older_than: float, grace: float, clock: Callable[[], float]) -> Compacted:
+def compact(
+    table: Path | Store,
+    *,
+    target: int,
+    older_than: float,
+    grace: float,
+    clock: Callable[[], float],
+    most: int | None = None,
+    least: int = 2,
+) -> Compacted:
     """Merge what is smaller than `target` bytes and `older_than` seconds old; ages count from `clock`, as time.time.
 
-    Raises SinkError when another run is under way.
+    With `most` it ends once it has merged so many bytes, else when nothing is left to merge. With `least` it waits for
+    so many files, and for as many bytes of smaller ones before it writes a file again. Raises SinkError.
     """
-    if not (table / MANIFESTS).is_dir():
-        raise SinkError(f"{table} has no manifests; only tables that a pipeline writes can be compacted")
     manifests = Manifests(table)
-    with _alone(table):
-        manifests.settle_all()
-        deleted = _delete_replaced(table, clock() - grace)
-        files = manifests.files()
-        merged = 0
-        for group in _groups(table, files, target, clock() - older_than):
-            manifests.commit(
-                Manifest(
-                    query=QUERY,
-                    batch=_next(manifests),
-                    files=[_merge(table, group)],
-                    replaces=[file.final for file in group],
-                )
-            )
-            manifests.settle_all()
-            merged += len(group)
-        manifests.fold()
-        return Compacted(len(files), len(manifests.files()), merged, deleted)
-
-
-def _next(manifests: Manifests) -> int:
-    number = manifests.base().batches.get(QUERY, -1) + 1
-    while manifests.holds(QUERY, number):
+    store = manifests.store
+    if not store.list(MANIFESTS):
+        raise SinkError(f"{store.url} has no manifests; only tables that a pipeline writes can be compacted")
+    fold(manifests)
+    deleted = _delete_replaced(store, clock() - grace)
+    now = manifests.snapshot()
+    files = manifests.files_of(now)
+    number = now.last_compaction
+    done: list[DataFile] = []
+    for group in _groups(store, files, target, clock() - older_than, least):
+        if most is not None and sum(file.size for file in done) >= most:
+            break
+        try:
+            merged = _merge(store, group)
+        except FileNotFoundError:  # another compaction has moved them
+            break
         number += 1
-    return number
+        manifest = Manifest(query=COMPACTION, batch=number, files=[merged], replaces=[file.final for file in group])
+        if not manifests.commit(manifest):
+            store.delete([merged.staged])
+            break
+        manifests.settle_files(manifest)
+        done += group
+    if done:
+        fold(manifests)
+    return Compacted(len(files), len(manifests.files()), len(done), deleted)
 
 
-def _groups(table: Path, files: list[DataFile], target: int, newest: float) -> Iterator[list[DataFile]]:
+def _groups(store: Store, files: list[DataFile], target: int, newest: float, least: int) -> Iterator[list[DataFile]]:
     """Files of one partition that together make about one of the wanted size."""
     by_partition: dict[str, list[DataFile]] = defaultdict(list)
     for file in files:
-        if file.size < target * 3 // 4 and (table / file.final).stat().st_mtime <= newest:
+        if file.size < target * 3 // 4:
             by_partition[partition_path(file.partition)].append(file)
-    for small in by_partition.values():
+    for place, small in by_partition.items():
+        if len(small) < least:
+            continue
+        old = {entry.name for entry in store.list(place) if entry.modified <= newest}
         group: list[DataFile] = []
-        for file in small:
+        for file in _worthwhile([file for file in small if file.final in old], least):
             if group and sum(each.size for each in group) + file.size > target:
                 if len(group) > 1:
                     yield group
@@ -87,27 +98,44 @@ def _groups(table: Path, files: list[DataFile], target: int, newest: float) -> I
             yield group
 
 
-def _merge(table: Path, group: list[DataFile]) -> DataFile:
-    schemas = [pq.read_schema(table / file.final) for file in group]
+def _worthwhile(files: list[DataFile], least: int) -> list[DataFile]:
+    """Those to merge now: a file is written again only together with as many bytes, so seldom rather than each time."""
+    if least <= 2:
+        return files
+    ascending = sorted(files, key=lambda file: file.size)
+    count = total = 0
+    for place, file in enumerate(ascending, start=1):
+        if file.size <= total:
+            count = place
+        total += file.size
+    chosen = {file.final for file in ascending[:count]} if count >= least else set()
+    return [file for file in files if file.final in chosen]
+
+
+def _merge(store: Store, group: list[DataFile]) -> DataFile:
+    schemas = []
+    for file in group:
+        with store.input(file.final) as source:
+            schemas.append(pq.read_schema(source))
     try:
         schema = pa.unify_schemas(schemas)
     except pa.ArrowInvalid as error:
-        raise SinkError(f"files of {table} do not fit together: {error}") from None
+        raise SinkError(f"files of {store.url} do not fit together: {error}") from None
     name = f"compact-{uuid.uuid4().hex[:12]}.parquet"
     place = partition_path(group[0].partition)
     final = f"{place}/{name}" if place else name
-    target = OpenFile(table, f"{STAGING}/{name}", final, schema, group[0].partition)
+    target = OpenFile(store, f"{STAGING}/{name}", final, schema, group[0].partition)
     try:
         for file in group:
-            with pq.ParquetFile(table / file.final) as source:
-                for batch in source.iter_batches(batch_size=READ_ROWS):
+            with store.input(file.final) as source, pq.ParquetFile(source) as parquet:
+                for batch in parquet.iter_batches(batch_size=READ_ROWS):
                     target.add(_widened(batch, schema))
         merged = target.close()
     except BaseException:
         target.abort()
         raise
     if merged.rows != sum(file.rows for file in group):
-        raise SinkError(f"{table}: merged {merged.rows} rows out of {sum(file.rows for file in group)}")
+        raise SinkError(f"{store.url}: merged {merged.rows} rows out of {sum(file.rows for file in group)}")
     return merged
 
 
@@ -120,23 +148,8 @@ def _widened(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def _delete_replaced(table: Path, oldest: float) -> int:
+def _delete_replaced(store: Store, oldest: float) -> int:
     """What stepped aside before `oldest`."""
-    deleted = 0
-    for path in (table / REPLACED).rglob("*.parquet"):
-        if path.stat().st_ctime <= oldest:  # a rename leaves the time of the content alone, but not this one
-            path.unlink(missing_ok=True)
-            deleted += 1
-    if not any((table / REPLACED).rglob("*.parquet")):
-        shutil.rmtree(table / REPLACED, ignore_errors=True)
-    return deleted
-
-
-@contextmanager
-def _alone(table: Path) -> Iterator[None]:
-    with (table / MANIFESTS / ".compaction.lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise SinkError(f"{table} is being compacted by another process") from None
-        yield
+    gone = [entry.name for entry in store.list(REPLACED) if entry.named <= oldest]
+    store.delete(gone)
+    return len(gone)

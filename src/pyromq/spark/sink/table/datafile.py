@@ -4,6 +4,7 @@ Memory is bounded: rows wait for a row group of their file until the buffers of 
 is written; and files are closed, to be followed by another, when too many are open.
 """
 
+import contextlib
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,9 +14,10 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from pyromq.durable import sync_file
 from pyromq.spark.errors import SinkError
-from pyromq.spark.sink.table.folder import make_folder, partition_path
+from pyromq.spark.sink.table.folder import partition_path
+from pyromq.spark.storage.place import open_store
+from pyromq.spark.storage.store import Store
 
 ROW_GROUP_BYTES = 64 << 20
 BUFFERED_BYTES = 192 << 20
@@ -41,14 +43,15 @@ class OpenFile:
     """A file being written; its rows wait for a row group."""
 
     def __init__(
-        self, folder: Path, staged: str, final: str, schema: pa.Schema, partition: dict[str, str | None]
+        self, store: Store, staged: str, final: str, schema: pa.Schema, partition: dict[str, str | None]
     ) -> None:
         self.file = DataFile(staged=staged, final=final, rows=0, size=0, partition=partition)
-        self.path = folder / staged
-        make_folder(self.path.parent)
+        self._output = store.output(staged)
         plain = [field.name for field in schema if pa.types.is_binary(field.type) or field.name in ("body", "msgId")]
         encoded = [field.name for field in schema if field.name not in plain]
-        self._writer = pq.ParquetWriter(self.path, schema, compression="zstd", use_dictionary=encoded or False)
+        self._writer = pq.ParquetWriter(
+            self._output.target, schema, compression="zstd", use_dictionary=encoded or False
+        )
         self._waiting: list[pa.RecordBatch] = []
         self.waiting_bytes = 0
 
@@ -74,13 +77,13 @@ class OpenFile:
     def close(self) -> DataFile:
         self.flush()
         self._writer.close()
-        sync_file(self.path)
-        self.file.size = self.path.stat().st_size
+        self.file.size = self._output.close()
         return self.file
 
     def abort(self) -> None:
-        self._writer.close()
-        self.path.unlink(missing_ok=True)
+        with contextlib.suppress(Exception):  # the store may be what failed
+            self._writer.close()
+        self._output.abort()
 
 
 def _widened(span: tuple[int, int] | None, values: pa.Array) -> tuple[int, int] | None:
@@ -95,12 +98,18 @@ class FileWriter:
     """Files of one task; `stem` makes their names unique, `staging` is where they are until the commit."""
 
     def __init__(
-        self, folder: Path, schema: pa.Schema, partition_by: Sequence[str], *, stem: str, staging: str | None
+        self,
+        table: str | Path | Store,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        *,
+        stem: str,
+        staging: str | None,
     ) -> None:
         missing = [name for name in partition_by if name not in schema.names]
         if missing:
             raise SinkError(f"partition_by names {', '.join(missing)}, but the rows have {', '.join(schema.names)}")
-        self._folder = folder
+        self._store = open_store(table, shared=True)
         self._partition_by = list(partition_by)
         self._columns = [name for name in schema.names if name not in partition_by]
         if not self._columns:
@@ -127,8 +136,8 @@ class FileWriter:
     def abort(self) -> None:
         for each in self._open.values():
             each.abort()
-        for file in self._done:
-            (self._folder / file.staged).unlink(missing_ok=True)
+        with contextlib.suppress(Exception):
+            self._store.delete([file.staged for file in self._done])
         self._open.clear()
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[Key, pa.RecordBatch]]:
@@ -159,7 +168,7 @@ class FileWriter:
         place = partition_path(values)
         final = f"{place}/{name}" if place else name
         staged = final if self._staging is None else f"{self._staging}/{name}"
-        made = self._open[key] = OpenFile(self._folder, staged, final, self._schema, values)
+        made = self._open[key] = OpenFile(self._store, staged, final, self._schema, values)
         return made
 
 

@@ -8,6 +8,8 @@ import pyarrow as pa  # type: ignore[import-untyped]  # has no annotations
 
 from pyromq.spark.sink.sink import Attempt, Written
 from pyromq.spark.sink.table.datafile import DataFile, FileWriter
+from pyromq.spark.storage.place import open_store
+from pyromq.spark.storage.store import Store
 
 
 class TableFiles(Written, kw_only=True):
@@ -37,10 +39,9 @@ class TableFiles(Written, kw_only=True):
         schemas = (pa.ipc.read_schema(pa.py_buffer(schema)) for schema in self.schemas)
         return {field.name: str(field.type) for schema in schemas for field in schema}
 
-    def discard(self, table: Path) -> None:
+    def discard(self, table: str | Path | Store) -> None:
         """Delete the files: an earlier attempt at the batch is committed already."""
-        for file in self.files:
-            (table / file.staged).unlink(missing_ok=True)
+        open_store(table).delete([file.staged for file in self.files])
 
 
 class TableTask:
@@ -48,7 +49,7 @@ class TableTask:
 
     def __init__(
         self,
-        table: Path,
+        table: str | Path | Store,
         attempt: Attempt,
         schema: pa.Schema,
         partition_by: Sequence[str] = (),

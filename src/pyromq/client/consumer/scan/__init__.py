@@ -1,0 +1,1 @@
+"""A bounded read of a topic, as columns."""

@@ -60,7 +60,7 @@ demo: setup ## produce, store and consume a stream of orders on an embedded clus
 
 # What runs a second time, on Python alone: all that touches a twin, and what kills servers that write, cuts their power or
 # deceives them. Of tests that are named in ARGS, all.
-TWICE := $(addprefix tests/,unit/store unit/protocol unit/remoting unit/broker unit/client \
+TWICE := $(addprefix tests/,unit/store unit/protocol unit/proxy unit/remoting unit/broker unit/client \
   integration/broker integration/client integration/remoting hostile) \
   $(wildcard tests/faults/test_*_kill.py tests/faults/test_power_*.py tests/faults/test_store_*.py)
 
@@ -80,7 +80,7 @@ fuzz: setup ## feed broken bytes to servers and decoders, led by coverage (ARGS=
 	$(UV) sync --locked --quiet --group fuzz --inexact
 	$(RUN) python -m tests.fuzz $(ARGS)
 
-interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven and Go)
+interop: setup ## try released clients and servers of Apache RocketMQ (needs Java 17, Maven, Go, Node.js and Rust)
 	$(RUN) pytest tests/interop --interop --matrix docs/compatibility.md -n 4 --no-loadscope-reorder $(ARGS)
 
 bench: setup ## run the benchmarks, one JSON object each

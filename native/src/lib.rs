@@ -11,6 +11,8 @@ mod batch;
 mod bodies;
 mod cdata;
 mod heads;
+mod hpack;
+mod huffman;
 mod index;
 mod json;
 mod layout;
@@ -26,6 +28,7 @@ mod rows;
 mod runs;
 mod sendhead;
 mod sends;
+mod statictable;
 mod text;
 mod walk;
 
@@ -48,11 +51,11 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<arrow::ArrowColumns>()?;
     module.add_function(wrap_pyfunction!(arrow::arrow_columns, module)?)?;
     module.add_function(wrap_pyfunction!(arrow::plain_starts, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::pulled_columns, module)?)?;
+    module.add_function(wrap_pyfunction!(bodies::body_columns, module)?)?;
     module.add_function(wrap_pyfunction!(rows::batch_rows, module)?)?;
     module.add_function(wrap_pyfunction!(pull::are_sound, module)?)?;
     module.add_function(wrap_pyfunction!(pull::gather, module)?)?;
-    module.add_function(wrap_pyfunction!(arrow::pulled_columns, module)?)?;
-    module.add_function(wrap_pyfunction!(bodies::body_columns, module)?)?;
     module.add_function(wrap_pyfunction!(pull::pull_head, module)?)?;
     module.add_function(wrap_pyfunction!(pull::scan_entries, module)?)?;
     module.add_class::<pulls::PullRun>()?;
@@ -66,6 +69,7 @@ fn pyromq_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(runs::cut_run, module)?)?;
     module.add_function(wrap_pyfunction!(records::write_sends, module)?)?;
     module.add_function(wrap_pyfunction!(answers::answer_sends, module)?)?;
+    module.add_class::<hpack::HpackDecoder>()?;
     Ok(())
 }
 

@@ -12,7 +12,7 @@ from pyromq.native import core
 FOLDER = Path(".fuzz")
 NATIVE = ("twins", "decoders")
 """Those that compare twins, and so need the native core."""
-NAMES = ("frames", "bodies", "records", "expressions", "servers", *NATIVE)
+NAMES = ("frames", "bodies", "records", "expressions", "fields", "http2", "servers", *NATIVE)
 LONGEST = 16_384
 
 

@@ -23,11 +23,14 @@ from pyromq.protocol.message import Message, ReceivedMessage
 from pyromq.protocol.properties import decode_properties, find_property
 from pyromq.protocol.records.batch import encode_batch, iter_batch
 from pyromq.protocol.records.record import check_record, decode_records, encode_record
-from tests.fuzz import twins
+from pyromq.proxy.http2.hpack import FIELD_OVERHEAD, CompressionError, Decoder, HeaderListSizeError, encode_headers
+from tests.fuzz import http2, twins
 from tests.hostile.targets import json_frame, throw
+from tests.unit.proxy.http2.rfc7541 import examples
 from tests.vocabulary import BODIES, HEADERS
 
 RECORDED = Path(__file__).parents[1] / "unit" / "protocol" / "recorded.json"
+LIST_SIZE = 1024
 
 Feed = Callable[[bytes], None]
 
@@ -110,6 +113,25 @@ def expressions(data: bytes) -> None:
         javaproperties.loads(text)
 
 
+def fields(data: bytes) -> None:
+    """Blocks of one connection, each after an octet that says how long it is; lists stay within their bound."""
+    decoder = Decoder(max_list_size=LIST_SIZE)
+    at = 0
+    while at < len(data):
+        block, at = data[at + 1 : at + 1 + data[at]], at + 1 + data[at]
+        with suppress(HeaderListSizeError):
+            try:
+                found = decoder.decode(block)
+            except CompressionError:
+                return
+            assert sum(len(name) + len(value) + FIELD_OVERHEAD for name, value in found) <= LIST_SIZE
+            assert Decoder(max_list_size=LIST_SIZE).decode(encode_headers(found)) == found
+
+
+def _field_seeds() -> list[bytes]:
+    return [b"".join(bytes([len(block)]) + block for block in blocks) for blocks in examples()]
+
+
 def _expression_seeds() -> list[bytes]:
     return [
         b"a > 1 AND b = 'text' OR c BETWEEN -3 AND 4.5",
@@ -177,6 +199,8 @@ TARGETS = {
     "bodies": Target(_plain(json_bodies), _json_seeds),
     "records": Target(_plain(records), _record_seeds),
     "expressions": Target(_plain(expressions), _expression_seeds),
+    "fields": Target(_plain(fields), _field_seeds),
+    "http2": Target(http2.opened, http2.seeds),
     "servers": Target(servers, _server_seeds),
     "twins": Target(twins.opened, twins.seeds),
     "decoders": Target(_plain(twins.decoders), lambda: recorded() + _record_seeds()),

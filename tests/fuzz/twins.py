@@ -11,13 +11,16 @@ from pathlib import Path
 from random import Random
 
 from pyromq import native
+from pyromq.arrow.policy import BadRecords
+from pyromq.arrow.recordlayout import plain_starts
 from pyromq.errors import PyroMQError
 from pyromq.protocol.command import Command
 from pyromq.protocol.frame import FrameReader, commands_of
 from pyromq.protocol.headers.run import Run
-from pyromq.spark.task.recordlayout import plain_starts
 from pyromq.store.log.encoder import place_batch
 from tests.unit.native.test_batch_twins import hashed
+from tests.unit.native.test_bodies_twins import same_columns
+from tests.unit.native.test_hpack_twins import compared as same_fields
 from tests.unit.native.test_messages_twins import taken
 from tests.unit.native.test_receipts_twins import compared
 from tests.unit.native.twins import agree, as_values
@@ -45,9 +48,12 @@ def comparisons() -> dict[str, Feed]:
 
 def decoders(data: bytes) -> None:
     """The bytes themselves, to the twins that read what comes from strangers; much quicker than the tests."""
+    half = len(data) // 2
     taken(data)
     agree(plain_starts, data, 0)
+    same_columns([data], BadRecords.KEEP)
     compared(data)
+    same_fields([data[:half], data[half:], data])
     room = bytearray(4 * len(data) + 4096)
     agree(place_batch, room, 0, len(room), data, b"t", 0, 0, 0, bytes(44), 0, plain=hashed)
     seen = []

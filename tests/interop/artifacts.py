@@ -21,20 +21,39 @@ LEGACY_SERVER_VERSION = "4.9.7"
 """The last release of the 4.9 line that is on Maven Central as servers too."""
 GO_VERSION = "2.1.2"
 """The release of the Go client that go.mod names."""
+GRPC_JAVA_VERSION = "5.2.0"
+"""The release of the gRPC client for Java that is tried."""
+GRPC_GO_VERSION = "5.1.4"
+"""The release of the gRPC client for Go that go.mod names."""
 CPP_VERSION = "1.0.1"
 """The release of the C++ client inside the package that requirements.txt names."""
+GRPC_PYTHON_VERSION = "5.1.2"
+"""The release of the gRPC client for Python that its requirements.txt names."""
+GRPC_NODE_VERSION = "1.0.8"
+"""The release of the gRPC client for Node.js that package.json names."""
+GRPC_RUST_VERSION = "5.0.0"
+"""The release of the gRPC client for Rust that Cargo.toml names."""
 
 BUILD_TIMEOUT = 900
 
 
 def java_driver(version: str) -> str:
     """Class path of the driver, compiled against this release of the client."""
-    target = CACHE / f"java-client-{version}"
+    return _compiled(f"java-client-{version}", HERE / "java", version)
+
+
+def grpc_java_driver() -> str:
+    """The same of the gRPC client."""
+    return _compiled(f"grpc-java-{GRPC_JAVA_VERSION}", HERE / "grpc" / "java", GRPC_JAVA_VERSION)
+
+
+def _compiled(name: str, project: Path, version: str) -> str:
+    target = CACHE / name
     listing = target / "classpath.txt"
-    with _once(target, HERE / "java") as build:
+    with _once(target, project) as build:
         if build:
             source = target / "source"
-            shutil.copytree(HERE / "java", source, ignore=shutil.ignore_patterns("target"))
+            shutil.copytree(project, source, ignore=shutil.ignore_patterns("target"))
             _maven(
                 source,
                 version,
@@ -48,6 +67,12 @@ def java_driver(version: str) -> str:
 def apache_servers(version: str = SERVER_VERSION) -> str:
     """Class path of Apache's name server, broker and tools."""
     return f"{maven_jars(f'apache-{version}', HERE / 'apache', {'rocketmq.version': version})}/*"
+
+
+def apache_proxy(version: str = SERVER_VERSION) -> str:
+    """Class path of Apache's proxy."""
+    jars = maven_jars(f"apache-proxy-{version}", HERE / "apacheproxy", {"rocketmq.version": version})
+    return f"{jars}/*"
 
 
 def maven_jars(name: str, source: Path, versions: Mapping[str, str]) -> Path:
@@ -64,16 +89,52 @@ def maven_jars(name: str, source: Path, versions: Mapping[str, str]) -> Path:
 
 def go_driver() -> str:
     """The driver of the Go client, built."""
-    target = CACHE / "go-client"
-    with _once(target, HERE / "go") as build:
+    return _linked("go-client", HERE / "go")
+
+
+def grpc_go_driver() -> str:
+    """The same of the gRPC client."""
+    return _linked("grpc-go", HERE / "grpc" / "go")
+
+
+def _linked(name: str, project: Path) -> str:
+    target = CACHE / name
+    with _once(target, project) as build:
         if build:
-            run_tool(["go", "build", "-o", str(target / "driver"), "."], HERE / "go")
+            run_tool(["go", "build", "-o", str(target / "driver"), "."], project)
     return str(target / "driver")
 
 
 def cpp_driver() -> list[str]:
     """The driver of the C++ client, with the interpreter of an environment that has it."""
     return [python_environment("cpp-client", HERE / "cpp" / "requirements.txt"), str(HERE / "cpp" / "driver.py")]
+
+
+def grpc_python_driver() -> list[str]:
+    """The driver of the gRPC client for Python, with the interpreter of an environment that has it."""
+    source = HERE / "grpc" / "python"
+    return [python_environment("grpc-python", source / "requirements.txt"), str(source / "driver.py")]
+
+
+def grpc_node_driver() -> list[str]:
+    """The driver of the gRPC client for Node.js, beside the packages that it needs."""
+    target = CACHE / "grpc-node"
+    with _once(target, HERE / "grpc" / "node") as build:
+        if build:
+            shutil.copytree(HERE / "grpc" / "node", target / "source", ignore=shutil.ignore_patterns("node_modules"))
+            run_tool(["npm", "ci", "--silent", "--no-audit", "--no-fund", "--ignore-scripts"], target / "source")
+    return ["node", str(target / "source" / "driver.js")]
+
+
+def grpc_rust_driver() -> list[str]:
+    """The driver of the gRPC client for Rust, built; what it depends on is kept, for it is built for minutes."""
+    target = CACHE / "grpc-rust"
+    with _once(target, HERE / "grpc" / "rust") as build:
+        if build:
+            built = CACHE / "grpc-rust-target"
+            run_tool(["cargo", "build", "--quiet", "--locked", "--target-dir", str(built)], HERE / "grpc" / "rust")
+            shutil.copy(built / "debug" / "interop", target / "driver")
+    return [str(target / "driver")]
 
 
 def python_environment(name: str, requirements: Path) -> str:

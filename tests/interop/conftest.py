@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]  # it has no types
 
-from tests.interop.matrix import SCENARIOS, Matrix, Note
+from tests.interop.matrix import GRPC_ROWS, SCENARIOS, Matrix, Note
 
-SCENARIO = re.compile(rf"({'|'.join(SCENARIOS)})\]$")
+SCENARIO = re.compile(rf"({'|'.join({**SCENARIOS, **GRPC_ROWS})})\]$")
 MATRIX = pytest.StashKey[Matrix]()
 
 

@@ -43,6 +43,35 @@ SCENARIOS = {
 }
 """What every client is tried with, as far as it can do it; drivers know them by these names."""
 
+GRPC_ROWS = {
+    "normal": "send and receive keys, a tag, properties and a body of a megabyte",
+    "push": "push consumer",
+    "simple": "simple consumer: receive, acknowledge, hide for a while",
+    "pushRetry": "a message that fails comes again",
+    "pushDeadLetter": "a message that fails too often becomes a dead letter",
+    "leaving": "a push consumer that leaves its group to another",
+    "tagFilter": "consume by tags",
+    "sqlFilter": "consume by an expression over properties",
+    "fifo": "keep the order of each message group, also when a message fails",
+    "fifoDeadLetter": "a message group goes on after a dead letter",
+    "delay": "deliver at a time",
+    "recall": "recall a message before its time",
+    "transactionEnd": "transactions: commit and rollback",
+    "checkBack": "transactions: check-back",
+    "typeConflict": "a message of the wrong type is refused",
+    "unknownTopic": "so is a topic that nobody created",
+    "encrypted": "send and consume with TLS",
+    "plainText": "send and consume without TLS",
+    "restartBroker": "the broker restarts in between",
+    "restartProxy": "the proxy restarts in between",
+    "rightCredentials": "send and consume, signed",
+    "wrongCredentials": "a wrong secret is refused",
+    "unknownUser": "so is a user that nobody knows",
+    "disabledUser": "and one whose time is over",
+    "missingCredentials": "and nobody in particular",
+}
+"""What every gRPC client is tried with, as far as it can do it."""
+
 SECURITY_ROWS = {
     "rightCredentials": "send and consume, signed",
     "wrongCredentials": "a wrong secret is refused",
@@ -56,8 +85,9 @@ SECURITY_ROWS = {
     "noCertificateRefused": "no client without one where it is required",
 }
 
-SECTIONS = CLIENTS, SECURITY, MIXED, MQADMIN, FILES, REPLICATION = (
+SECTIONS = CLIENTS, GRPC, SECURITY, MIXED, MQADMIN, FILES, REPLICATION = (
     "Clients",
+    "gRPC clients",
     "Security",
     "Mixed cluster",
     "mqadmin, the same output as of Apache's servers",
@@ -65,7 +95,7 @@ SECTIONS = CLIENTS, SECURITY, MIXED, MQADMIN, FILES, REPLICATION = (
     "Replication",
 )
 
-MEANINGS = SCENARIOS | SECURITY_ROWS
+MEANINGS = SCENARIOS | GRPC_ROWS | SECURITY_ROWS
 ORDER = (*SECTIONS, *MEANINGS, *(command.split()[0] for command in (*COMMANDS, *ACCESS_COMMANDS, *LEFT_OUT)))
 
 WORDS = {"passed": "yes", "failed": "NO", "skipped": "-"}

@@ -46,12 +46,12 @@ CLUSTER = "DefaultCluster"
 
 
 @contextmanager
-def our_authenticated(folder: Path) -> Iterator[Cluster]:
-    """Our name server and broker, both of which know their users."""
+def our_authenticated(folder: Path, **properties: str) -> Iterator[Cluster]:
+    """Our name server and broker, both of which know their users; `properties` are the broker's."""
     mine, yours = ({"authConfigPath": str(folder / name / "auth")} for name in ("namesrv", "broker"))
     with (
         our_name_server(folder / "namesrv", **AUTHENTICATION, **mine) as name_server,
-        our_broker(folder / "broker", name_server.address, **AUTHENTICATION, **yours) as broker,
+        our_broker(folder / "broker", name_server.address, **AUTHENTICATION, **yours, **properties) as broker,
     ):
         yield _with_users(name_server, broker)
 

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from pyromq import Admin, ClientError, native
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
-from pyromq.protocol.names import DEFAULT_TOPIC
+from pyromq.protocol.names import SELF_TEST_TOPIC
 from tests.interop.artifacts import SERVER_VERSION, apache_servers
 from tests.processes import free_port
 
@@ -236,7 +236,7 @@ class Cluster:
         with Admin(namesrv=self.namesrv, instance_name=f"settle-{self.namesrv}", **self.access) as admin:
             while time.monotonic() < end:
                 with contextlib.suppress(ClientError):
-                    if admin.cluster_info().broker_addr_table and admin.topic_route(DEFAULT_TOPIC).broker_datas:
+                    if admin.cluster_info().broker_addr_table and admin.topic_route(SELF_TEST_TOPIC).broker_datas:
                         return
                 time.sleep(0.05)
         raise RuntimeError(f"no broker registered with {self.namesrv}:\n{self.broker.log.read_text()[-4000:]}")

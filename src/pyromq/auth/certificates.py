@@ -116,3 +116,14 @@ def _key_text(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
+
+
+def self_signed(files: Issued, hosts: Sequence[str], *, days: int, now: datetime) -> None:
+    """Write a certificate that nobody else signed, for clients that check nothing."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _name("PyroMQ self-signed")
+    builder = _builder(name, name, key, now, now + timedelta(days=days))
+    alternatives = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    certificate = builder.add_extension(alternatives, critical=False).sign(key, hashes.SHA256())
+    durable.write_file(files.key, _key_text(key))
+    durable.write_file(files.certificate, certificate.public_bytes(serialization.Encoding.PEM), mode=PUBLIC)

@@ -100,6 +100,12 @@ class Broker:
         address = self._core.ports.http_address if self._core is not None else None
         return str(address) if address is not None else None
 
+    @property
+    def grpc_address(self) -> str | None:
+        """Where gRPC clients are served, None when they are not."""
+        address = self._core.ports.grpc_address if self._core is not None else None
+        return str(address) if address is not None else None
+
     async def start(self) -> None:
         """Load and recover, listen, register. When this returns, the broker accepts messages.
 
@@ -158,14 +164,14 @@ class Broker:
         undo, parts = self._undo, self.parts
         core.positions.hold()
         parts[:] = self._make(core)
-        handlers = guarded(all_handlers(parts))
+        handlers = inner = guarded(all_handlers(parts))
         self._listen(core.store, all_followers(parts))
         for part in parts:
             undo.push_async_callback(part.stop)
             await part.start()
         if core.gate is not None:
             handlers = core.gate.table(handlers | core.gate.handlers())
-        core.ports.serve(handlers)
+        core.ports.serve(handlers, inner)
         undo.push_async_callback(self._timers.stop)
         for part in parts:
             for work in part.every():

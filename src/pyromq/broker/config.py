@@ -21,6 +21,7 @@ from pyromq.broker.settings.replication import ActingSettings, ReplicationSettin
 from pyromq.broker.settings.send import SendSettings, WriterSettings
 from pyromq.broker.settings.topics import TopicSettings
 from pyromq.broker.settings.transaction import TransactionSettings
+from pyromq.proxy.settings import NO_GRPC, GrpcSettings
 from pyromq.remoting.accept.settings import NETTY_KEYS
 from pyromq.settings.declaration import settings
 from pyromq.settings.errors import ConfigError
@@ -60,6 +61,7 @@ class BrokerConfig(
     TopicSettings,
     RegistrationSettings,
     AuthSettings,
+    GrpcSettings,
     AddressSettings,
     RoleSettings,
     NameSettings,
@@ -78,6 +80,8 @@ class BrokerConfig(
         for key, name in (("brokerName", self.broker_name), ("brokerClusterName", self.broker_cluster_name)):
             if not re.fullmatch(r"[%|a-zA-Z0-9_-]{1,127}", name):
                 raise ConfigError(f"{key} = {name!r} may hold letters, digits and %|_- only, 1 to 127 of them")
+        if self.broker_role is BrokerRole.SLAVE and self.grpc_port != NO_GRPC:
+            raise ConfigError("grpcServerPort is for masters: gRPC clients of a slave's topics go to its master")
         if self.in_sync_replicas and self.min_in_sync_replicas > self.in_sync_replicas:
             raise ConfigError(f"minInSyncReplicas is {self.min_in_sync_replicas}, above inSyncReplicas")
         if self.advertised_host in WILDCARDS - {""}:

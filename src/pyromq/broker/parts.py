@@ -31,6 +31,7 @@ from pyromq.broker.delay.recall import Recalls
 from pyromq.broker.delay.savedposition import SavedPosition
 from pyromq.broker.delay.timer import TimerDelivery
 from pyromq.broker.filter.filterservers import FilterProcesses, FilterServers
+from pyromq.broker.grpcport import GrpcPort
 from pyromq.broker.part import Part
 from pyromq.broker.pop.part import PopPart
 from pyromq.broker.replication.master import Master
@@ -98,8 +99,8 @@ def make_parts(core: Core) -> list[Part]:
         Puller(core, link),
         ConsumerRequests(core, heartbeats, locks),
         Queries(core),
-        Laggards(core),
         QueueLooks(core),
+        Laggards(core),
         Assignments(core),
         transactions,
         retries,
@@ -119,6 +120,7 @@ def make_parts(core: Core) -> list[Part]:
         FilterProcesses(core, filter_servers),
         registration,
         master,
+        GrpcPort(core),
         HttpPages(core, parts),
     )
     parts += [part for part in made if part is not None]

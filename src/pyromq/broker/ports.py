@@ -56,11 +56,15 @@ class Ports:
         self._limits = config.limits()
         self._closed = closed
         self.handlers: dict[int, Handler] = {}
+        self.inner_handlers: dict[int, Handler] = {}
+        """The same for who comes by a port that has found out already who asks."""
         self._fast_handlers: dict[int, Handler] = {}
         self.server = self._new_server()
         self.http = HttpServer({})
         self.http_address: Address | None = None
         """Where pages are served, None where they are not."""
+        self.grpc_address: Address | None = None
+        """The same for gRPC clients."""
         if gate is None or gate.guard is None:
             self.replicas = ReplicationPort(config, steady)
         else:
@@ -85,9 +89,10 @@ class Ports:
                 self.server = self._new_server()
         raise AssertionError  # the last one raised
 
-    def serve(self, handlers: Mapping[int, Handler]) -> None:
-        """Let requests in."""
+    def serve(self, handlers: Mapping[int, Handler], inner: Mapping[int, Handler]) -> None:
+        """Let requests in; `inner` are the handlers behind the checks of who asks."""
         self.handlers.update(handlers)
+        self.inner_handlers.update(inner)
         self._fast_handlers.update(
             {code: handler for code, handler in handlers.items() if code not in NOT_ON_FAST_PORT}
         )

@@ -13,7 +13,12 @@ from pyromq.namesrv.server import NameServer
 from pyromq.remoting.address import Address
 from pyromq.settings.declaration import options
 
-COMPLETE = {"enable_property_filter": "true", "recall_message_enable": "true"}
+COMPLETE = {
+    "enable_property_filter": "true",
+    "recall_message_enable": "true",
+    "enable_mixed_message_type": "true",
+    "tls_test_mode": "true",
+}
 """What Apache's broker leaves off until told otherwise; a server to try things on has it."""
 
 
@@ -41,6 +46,7 @@ class Standalone:
         namesrv_port: int = 9876,
         broker_port: int = 10911,
         http_port: int | None = -1,
+        grpc_port: int | None = -1,
         insecure: bool = False,
         settings: dict[str, str] | None = None,
     ) -> None:
@@ -48,6 +54,7 @@ class Standalone:
         self._host = host
         self._broker_port = broker_port
         self._http_port = http_port
+        self._grpc_port = grpc_port
         self._insecure = insecure
         self._settings = _with_inner_user(data, settings or {})
         flags = {
@@ -77,6 +84,11 @@ class Standalone:
         return self.running_broker.http_address
 
     @property
+    def grpc_address(self) -> str | None:
+        """Where gRPC clients connect to, if anywhere."""
+        return self.running_broker.grpc_address
+
+    @property
     def running_broker(self) -> Broker:
         """The broker, once there is one. Raises RuntimeError before."""
         if self.broker is None:
@@ -90,6 +102,7 @@ class Standalone:
             "host": self._host,
             "listen_port": str(self._broker_port),
             "http_port": "" if self._http_port is None else str(self._http_port),
+            "grpc_port": "" if self._grpc_port is None else str(self._grpc_port),
             "insecure": "true" if self._insecure else "false",
             "store_path_root_dir": str(self._data),
             "namesrv_addr": self.namesrv_address,

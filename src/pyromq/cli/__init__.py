@@ -23,6 +23,10 @@ COMMANDS = {
     ),
     "namesrv": ("pyromq.cli.servers.namesrv", Listing("Run a name server until SIGTERM or SIGINT.", SERVERS)),
     "broker": ("pyromq.cli.servers.broker", Listing("Run a broker until SIGTERM or SIGINT.", SERVERS)),
+    "proxy": (
+        "pyromq.cli.servers.proxy",
+        Listing("Serve gRPC clients in front of a cluster until SIGTERM or SIGINT.", SERVERS),
+    ),
     "send": (
         "pyromq.cli.messages.send",
         Listing("Send messages from files, standard input or the command line.", TOOLS),

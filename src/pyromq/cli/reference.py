@@ -31,6 +31,7 @@ class Page(StrEnum):
 
     NAMESRV = "namesrv"
     BROKER = "broker"
+    PROXY = "proxy"
     CLIENTS = "clients"
     COMMANDS = "commands"
     PERMISSIONS = "permissions"
@@ -40,6 +41,7 @@ class Page(StrEnum):
 SETTINGS = {
     Page.NAMESRV: ("Settings of the name server", INTRO, "pyromq.namesrv.config:NamesrvConfig"),
     Page.BROKER: ("Settings of the broker", INTRO, "pyromq.broker.config:BrokerConfig"),
+    Page.PROXY: ("Settings of the proxy", INTRO, "pyromq.proxy.settings:ProxyConfig"),
     Page.CLIENTS: (
         "Options of clients",
         CLIENT_INTRO,
@@ -51,6 +53,7 @@ SETTINGS = {
 FILES = {
     Page.NAMESRV: "namesrv-settings.md",
     Page.BROKER: "broker-settings.md",
+    Page.PROXY: "proxy-settings.md",
     Page.CLIENTS: "client-options.md",
     Page.COMMANDS: "commands.md",
     Page.PERMISSIONS: "permissions.md",

@@ -15,6 +15,7 @@ MIB = 1 << 20
 class FilterServerConfig(AuthSettings, ServerSettings):
     """Filter server"""
 
+    listen_port: int = option(0, "Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     cluster_name: str = option("DefaultCluster", "Cluster of that broker.")
     connect_which_broker: Address = option("127.0.0.1:10911", "The broker it belongs to and pulls from.")
     client_upload_filter_class_enable: bool = option(

@@ -123,6 +123,8 @@ class Command(msgspec.Struct, eq=False, gc=False):
             header: H | None = json_reader(cls)(fields)
             if header is not None:
                 return header
+        elif type(fields) is cls:
+            return fields
         try:
             return decode_header(cls, self.ext)
         except HeaderError as error:

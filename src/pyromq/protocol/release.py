@@ -106,3 +106,11 @@ def version_name(number: int) -> str:
     if number < 0:
         return str(number)
     return _NAMES[min(number, HIGHER_VERSION)]
+
+
+def version_from_name(release: str) -> int | None:
+    """The ordinal of a release as its version number has it: `version_from_name("5.3.3") == 479`."""
+    return _BY_RELEASE.get(f"V{release.strip().replace('.', '_')}")
+
+
+_BY_RELEASE = {name: number for number, name in enumerate(_NAMES)}

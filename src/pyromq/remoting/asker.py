@@ -39,7 +39,7 @@ class Asker:
         self._outbox = outbox
         self._retired = False
 
-    def open(self, command: Command, timeout: float) -> Call:
+    def open(self, command: Command, timeout: float, kind: type[Call] = Call) -> Call:
         """Send a request now; its answer is the result of the call's future. Give it to `close` afterwards.
 
         Raises SendError and InFlightLimitReached, it was not sent then.
@@ -52,7 +52,7 @@ class Asker:
                 f"{request_name(command.code)} not sent: {line.calls_in_flight} requests already wait for"
                 f" {line.peer}, which is the limit"
             )
-        call = calls.open(line, command.code, timeout)
+        call = calls.open(line, command.code, timeout, kind)
         command.opaque = call.opaque
         try:
             self._outbox.put(command)

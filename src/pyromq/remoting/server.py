@@ -87,6 +87,12 @@ class Server:
         self._endpoint.start_sweeping(self._sweep)
         return acceptor.address
 
+    def attach(self, peer: Address, handlers: Mapping[int, Handler]) -> Connection:
+        """A connection with somebody in this process, who knows the peer behind it and gives it a transport."""
+        connection = Connection(self._endpoint, handlers, peer)
+        connection.is_stranger = False
+        return connection
+
     def sweep(self, now: float) -> None:
         """Close what is idle or overdue at the given time of the clock; runs by itself while the server listens."""
         self._endpoint.sweep(now)

@@ -82,10 +82,11 @@ class _Reloading(ABC):
 class ServerTls(_Reloading):
     """Certificate of a server and, for mutual TLS, the authorities its clients must be signed by.
 
-    With `client_ca` clients must show a certificate unless `require_client_certificate` is False. Raises TlsError.
+    With `client_ca` clients must show a certificate unless `require_client_certificate` is False. `protocols` are
+    offered by ALPN. Raises TlsError.
     """
 
-    __slots__ = ("_ca", "_certificate", "_key", "_password", "_required", "mode")
+    __slots__ = ("_ca", "_certificate", "_key", "_password", "_protocols", "_required", "mode")
 
     def __init__(
         self,
@@ -96,8 +97,10 @@ class ServerTls(_Reloading):
         client_ca: Path | None = None,
         require_client_certificate: bool = True,
         mode: TlsMode = TlsMode.PERMISSIVE,
+        protocols: tuple[str, ...] = (),
     ) -> None:
         self.mode = mode
+        self._protocols = protocols
         self._certificate = certificate
         self._key = key
         self._password = key_password
@@ -105,10 +108,24 @@ class ServerTls(_Reloading):
         self._required = require_client_certificate
         super().__init__(certificate, key, client_ca)
 
+    def speaking(self, *protocols: str) -> "ServerTls":
+        """The same for a port whose clients ask, with ALPN, for one of these protocols. Raises TlsError."""
+        return ServerTls(
+            self._certificate,
+            self._key,
+            key_password=self._password,
+            client_ca=self._ca,
+            require_client_certificate=self._required,
+            mode=self.mode,
+            protocols=protocols,
+        )
+
     def _load(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         _load_chain(context, self._certificate, self._key, self._password)
+        if self._protocols:
+            context.set_alpn_protocols(list(self._protocols))
         if self._ca is not None:
             _load_authorities(context, self._ca)
             context.verify_mode = ssl.CERT_REQUIRED if self._required else ssl.CERT_OPTIONAL

@@ -98,7 +98,7 @@ async def test_a_deleted_topic_starts_afresh(tmp_path: Path) -> None:
     ],
 )
 async def test_bad_topic_settings_are_refused(tmp_path: Path, changes: dict[str, object], code: int) -> None:
-    async with standalone(tmp_path) as (broker, peer):
+    async with standalone(tmp_path, enable_mixed_message_type="false") as (broker, peer):
         answer = await create(peer, "orders", **changes)
         assert answer.code == code, answer.remark
         assert answer.remark

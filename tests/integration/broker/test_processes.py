@@ -55,7 +55,10 @@ async def test_accepted_requests_are_answered_before_the_end(tmp_path: Path) -> 
     with processes.standalone(tmp_path) as server:
         async with Peer(server["broker"]) as peer, Peer(server["broker"]) as waiting:
             await peer.stored("orders")
+            await waiting.call(RequestCode.GET_BROKER_RUNTIME_INFO)
             parked = asyncio.create_task(waiting.pull("orders", 1, hold=60_000))
+            await asyncio.sleep(0)
+            await waiting.call(RequestCode.GET_BROKER_RUNTIME_INFO)  # answered after the pull before it was read
             sends = [asyncio.create_task(peer.send("orders", f"m{n}".encode())) for n in range(500)]
             await sends[0]
             await asyncio.to_thread(server.terminate)

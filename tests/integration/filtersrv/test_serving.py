@@ -193,10 +193,10 @@ async def test_a_filter_server_that_died_is_replaced(tmp_path: Path) -> None:
 async def test_hostile_groups_harm_nobody_else(tmp_path: Path) -> None:
     # F-05, F-06
     hostile = {
-        "loops": ("while True: pass", "processor time"),
-        "eats": ("many = []\n        while True: many.append(b'x' * 1_000_000)", "MemoryError"),
-        "raises": ("return 1 / 0 > 0", "ZeroDivisionError"),
-        "recurses": ("return self.match(msg, context)", "RecursionError"),
+        "loops": ("while True: pass", ("processor time", "did not finish within")),  # on a busy machine the latter
+        "eats": ("many = []\n        while True: many.append(b'x' * 1_000_000)", ("MemoryError",)),
+        "raises": ("return 1 / 0 > 0", ("ZeroDivisionError",)),
+        "recurses": ("return self.match(msg, context)", ("RecursionError",)),
     }
     async with filtering(tmp_path) as server:
         await one_queue(server, "numbers", b"1", b"2", b"3", b"4")
@@ -211,10 +211,10 @@ async def test_hostile_groups_harm_nobody_else(tmp_path: Path) -> None:
             answer = await client.pull("evens", "numbers")
             assert [message.body for message in decode_records(answer.body)] == [b"2", b"4"]
             served += 1
-        for group, (body, reason) in hostile.items():
+        for group, (body, reasons) in hostile.items():
             told = attacks[group].result()
             assert told.code == ResponseCode.SYSTEM_ERROR
-            assert reason in (told.remark or "")
+            (reason,) = (reason for reason in reasons if reason in (told.remark or ""))
             again = await client.upload(group, "numbers", "Probe", one_line(body))
             assert again.code == ResponseCode.SUCCESS or reason in (again.remark or ""), "while it rests, it says why"
         mended = await client.upload("raises", "numbers", "Even", EVEN)

@@ -24,6 +24,7 @@ from pyromq.protocol.bodies.auth import AclInfo, UserInfo
 from pyromq.protocol.bodies.base import Body
 from pyromq.protocol.bodies.clients import CheckClientBody, ConsumerData, HeartbeatData, SubscriptionData
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList
+from pyromq.protocol.bodies.offsets import QueueLook, QueueRun
 from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody
 from pyromq.protocol.bodies.queues import LockBatchRequest, QueryAssignmentRequest, SetMessageRequestMode
 from pyromq.protocol.bodies.topics import TopicConfig, TopicConfigList
@@ -56,6 +57,7 @@ FIELDS = {
     "className": "C", "classCRC": "0", "globalWhiteAddrs": "*",
 }  # fmt: skip
 BODIES: dict[int, Body] = {
+    RequestCode.LOOK_AT_QUEUES: QueueLook(runs=[QueueRun(topic=TOPIC, count=1)]),
     RequestCode.HEART_BEAT: HeartbeatData(
         client_id="c",
         consumer_data_set=[ConsumerData(group_name=GROUP, subscription_data_set=[SubscriptionData(topic=TOPIC)])],

@@ -5,11 +5,12 @@ from typing import Any, cast
 import pytest
 
 from pyromq.auth.addresses import AddressRange
+from pyromq.auth.authority import Busy
 from pyromq.auth.errors import Denied
-from pyromq.auth.guard import Busy, Guard
+from pyromq.auth.guard import Guard
 from pyromq.auth.needs import Scene
 from pyromq.auth.rules import Action, Decision, Entry, Resource, Rules
-from pyromq.auth.users.access import Access, User, UserType
+from pyromq.auth.users.access import Access, User, UserStatus, UserType
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.signature import SIGNATURE, signed
@@ -238,3 +239,64 @@ def test_runs_are_taken_apart_since_each_request_is_looked_at() -> None:
     assert isinstance(handler, Grouped)
     assert handler.many is None
     assert handler.run is None
+
+
+def by_secret(expected: str = SECRET) -> Any:
+    """A signature of another kind: whoever has the secret made it."""
+    return lambda secret: secret == expected
+
+
+def test_who_signs_in_another_way_is_known_by_the_same_users() -> None:
+    authority = guard(access("Topic:orders"))
+    assert authority.authenticate("alice", "10.0.0.1", by_secret(), stranger=True) == "alice"
+    for key, secret in (("alice", "wrong"), ("bob", SECRET), ("", SECRET)):
+        with pytest.raises(Denied):
+            authority.authenticate(key, "10.0.0.1", by_secret(secret), stranger=True)
+    assert (authority.stats.verified, authority.stats.unauthenticated) == (1, 3)
+
+
+def test_a_disabled_user_and_one_from_elsewhere_are_not_known_by_another_signature() -> None:
+    disabled = guard(access(user=User("alice", SECRET, status=UserStatus.DISABLE)))
+    elsewhere = guard(access(user=User("alice", SECRET, sources=(AddressRange("192.168.0.0/16"),))))
+    for authority in (disabled, elsewhere):
+        with pytest.raises(Denied):
+            authority.authenticate("alice", "10.0.0.1", by_secret(), stranger=True)
+
+
+def test_failures_and_rates_are_bounded_for_other_signatures_too() -> None:
+    authority = guard(
+        access(), failures=TokenBuckets(1, 2, clock=lambda: 0.0), rates=TokenBuckets(1, 1, clock=lambda: 0.0)
+    )
+    for _ in range(2):
+        with pytest.raises(Denied):
+            authority.authenticate("bob", "10.0.0.1", by_secret(), stranger=True)
+    with pytest.raises(Busy) as cut:
+        authority.authenticate("bob", "10.0.0.1", by_secret(), stranger=True)
+    assert cut.value.cut_off
+    assert authority.authenticate("alice", "10.0.0.1", by_secret(), stranger=True) == "alice"
+    with pytest.raises(Busy, match="userRequestRate"):
+        authority.authenticate("alice", "10.0.0.1", by_secret(), stranger=False)
+
+
+def test_what_a_known_user_may_is_decided_by_the_same_rules() -> None:
+    authority = guard(access("Topic:orders"))
+    authority.permit("alice", send(), "10.0.0.1")
+    with pytest.raises(Denied):
+        authority.permit("alice", send("other"), "10.0.0.1")
+    with pytest.raises(Denied):
+        authority.permit("alice", Command.request(RequestCode.AUTH_CREATE_USER), "10.0.0.1")
+    with pytest.raises(Denied):
+        authority.permit("bob", send(), "10.0.0.1")
+    root = guard(access(user=User("alice", SECRET, UserType.SUPER)))
+    root.permit("alice", send("other"), "10.0.0.1")
+
+
+def test_news_are_looked_for_before_a_user_is_turned_away() -> None:
+    known = [access()]
+
+    def look_again() -> bool:
+        known[0] = access("Topic:orders")
+        return True
+
+    authority = Guard(lambda: known[0], Scene("DefaultCluster"), look_again=look_again)
+    authority.permit("alice", send(), "10.0.0.1")

@@ -6,7 +6,8 @@ import pytest
 
 from pyromq.broker.admin.stats import SAMPLE_INTERVAL_MS, UNUSED_AFTER_MS, BrokerStats, Stat
 from pyromq.broker.config import BrokerConfig
-from pyromq.broker.filter.filters import Filters, parse_tags
+from pyromq.broker.filter.filters import Filters
+from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.records.tags import tags_code
 from pyromq.settings.errors import ConfigError, NotReloadableError, UnknownKeyError
 from pyromq.store.config import BrokerRole, FlushDiskType
@@ -70,7 +71,7 @@ def test_there_are_so_many_counters_and_no_more() -> None:
 )
 def test_tag_expressions(expression: str | None, tags: list[str]) -> None:
     # F-01
-    assert parse_tags("t", expression).tags_set == tags
+    assert SubscriptionData.of_tags("t", expression).tags_set == tags
 
 
 def test_a_tag_filter_decides_by_hash() -> None:

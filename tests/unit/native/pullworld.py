@@ -16,9 +16,9 @@ from pyromq.broker.admin.stats import Stat
 from pyromq.broker.cluster.clients import Client, ConsumerGroup
 from pyromq.broker.config import BrokerConfig
 from pyromq.broker.consume.pull import Puller
-from pyromq.broker.filter.filters import parse_tags
 from pyromq.broker.refusals import guarded
 from pyromq.broker.send.sender import Sender
+from pyromq.protocol.bodies.clients import SubscriptionData
 from pyromq.protocol.bodies.enums import ConsumeFromWhere, ConsumeType, MessageModel
 from pyromq.protocol.bodies.groups import SubscriptionGroupConfig
 from pyromq.protocol.bodies.topics import TopicConfig
@@ -156,7 +156,7 @@ class World:
         connection = self.rig.connection
         group = ConsumerGroup(name, ConsumeType.CONSUME_PASSIVELY, model, ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET)
         group.members[connection] = Client(connection, "c", None, 0, self.clock())
-        group.subscriptions["orders"] = parse_tags("orders", "a || größe", 5)
+        group.subscriptions["orders"] = SubscriptionData.of_tags("orders", "a || größe", 5)
         self.core.consumers._groups[name] = group
 
     async def exchange(self, pieces: Sequence[bytes]) -> None:

@@ -5,9 +5,10 @@ import asyncio
 import pytest
 
 from pyromq.protocol.command import Command
+from pyromq.protocol.headers.send import SendMessageResponseHeader
 from pyromq.protocol.headers.sendreply import SendReplies
-from pyromq.protocol.receipts import cut_receipts
-from pyromq.remoting.calls import TICK, Calls
+from pyromq.protocol.receipts import ReceiptHeader, cut_receipts
+from pyromq.remoting.calls import TICK, Calls, SendCall
 from pyromq.remoting.errors import CallTimeout
 from pyromq.remoting.stats import Stats
 from tests.unit.remoting.fakes import Clock, run
@@ -54,6 +55,22 @@ def test_calls_expire_in_order_and_never_early() -> None:
             assert isinstance(call.future.exception(), CallTimeout)
         assert opened[2].future.result().code == 0
         assert (len(calls), peer.calls_in_flight, stats.calls_in_flight, stats.calls_timed_out) == (0, 0, 0, 3)
+        calls.stop()
+
+    run(main())
+
+
+def test_a_send_gets_the_same_from_its_receipt_as_from_the_whole_answer() -> None:
+    async def main() -> None:
+        calls, peer = Calls(Stats(), Clock()), Peer()
+        whole, short = calls.open(peer, 10, 1.0), calls.open(peer, 10, 1.0, SendCall)
+        replies = SendReplies("r", trace_on=True)
+        stream = b"".join(replies.frame(call.opaque, "0A" * 16, 3, 8, "key") for call in (whole, short))
+        assert not calls.receive(peer, cut_receipts(stream, 0, 4096)[1], stream)
+        given, expected = short.future.result(), whole.future.result()
+        assert (given.code, given.flag, given.opaque) == (expected.code, expected.flag, short.opaque)
+        for header in (ReceiptHeader, SendMessageResponseHeader):
+            assert given.header(header) == expected.header(header)
         calls.stop()
 
     run(main())

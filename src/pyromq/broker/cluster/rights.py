@@ -36,12 +36,13 @@ class Rights:
     def may_produce(self, user: str, host: str, group: str, holder: str) -> bool:
         """Whether a user may have clients in a producer group, which belongs to the `holder`, if there is one.
 
-        Every Java client, also one that only consumes, is in the inner group.
+        Every Java client, also one that only consumes, is in the inner group. gRPC clients have no producer groups: a
+        topic stands for the group of all who send to it.
         """
         if self.guard is None or group == names.CLIENT_INNER_PRODUCER_GROUP:
             return True
         if holder and holder != user:
-            return self.guard.may(user, Need(GROUP, group, PUB), host)
+            return any(self.guard.may(user, Need(kind, group, PUB), host) for kind in (GROUP, TOPIC))
         return self.guard.may_some(user, TOPIC, PUB, host)
 
 

@@ -11,17 +11,14 @@ from pyromq.broker.errors import Refused
 from pyromq.broker.filter.filterdata import FilterTable
 from pyromq.broker.filter.sql import Predicate, SqlSyntaxError, compile_sql
 from pyromq.protocol import names
-from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.clients import ALL_TAGS, SubscriptionData
 from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.codes import ResponseCode
 from pyromq.protocol.errors import MessageError
 from pyromq.protocol.properties import Property, decode_properties
 from pyromq.protocol.records.record import peek_record
-from pyromq.protocol.records.tags import java_hash
 from pyromq.store.queue.scan import TagCodes
 
-SUB_ALL = "*"
-TAG_SEPARATOR = "||"
 _TAG = ExpressionType.TAG.value
 
 
@@ -144,7 +141,7 @@ class Filters:
 
     def _build(self, topic: str, expression: str | None, kind: ExpressionType) -> Filter:
         if kind is ExpressionType.TAG:
-            return tag_filter(parse_tags(topic, expression))
+            return tag_filter(SubscriptionData.of_tags(topic, expression))
         self._check_served(kind)
         try:
             return PropertyFilter(compile_sql(expression or ""))
@@ -192,23 +189,8 @@ class Filters:
         return matches
 
 
-def parse_tags(topic: str, expression: str | None, version: int = 0) -> SubscriptionData:
-    """The subscription that a tag expression stands for: `*` or empty for everything, `a || b` for either."""
-    text = (expression or "").strip()
-    if not text or text == SUB_ALL:
-        return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=version)
-    tags = [tag for part in text.split(TAG_SEPARATOR) if (tag := part.strip())]
-    return SubscriptionData(
-        topic=topic,
-        sub_string=text,
-        sub_version=version,
-        tags_set=tags,
-        code_set=[java_hash(tag) for tag in tags],
-    )
-
-
 def tag_filter(subscription: SubscriptionData) -> Filter:
     """The filter of a tag subscription."""
-    if subscription.sub_string == SUB_ALL or subscription.class_filter_mode or not subscription.code_set:
+    if subscription.sub_string == ALL_TAGS or subscription.class_filter_mode or not subscription.code_set:
         return PASS_ALL
     return TagFilter(frozenset(subscription.code_set))

@@ -9,6 +9,7 @@ class Facts(msgspec.Struct, frozen=True):
     broker: str
     listen: str
     http: str | None = None
+    grpc: str | None = None
     registered: list[str] = []
     unregistered: dict[str, str] = {}
     pid: int = 0

@@ -47,6 +47,8 @@ class Member:
         found = ([main - 2] if config.fast_listen and main else []) + ([main] if main else [])
         if config.broker_role is not BrokerRole.SLAVE and (config.ha_listen_port or main):
             found.append(config.ha_listen_port or main + 1)
+        if (config.grpc_port or 0) > 0:
+            found.append(config.grpc_port or 0)
         return tuple(found)
 
     @property
@@ -92,6 +94,8 @@ def derived(config: BrokerConfig, number: int) -> dict[str, str]:
         "store_path_root_dir": str(_folder(config.store_path_root_dir, number)),
         "http_port": str(NO_HTTP),
     }
+    if (config.grpc_port or 0) > 0:
+        found["grpc_port"] = str((config.grpc_port or 0) + shift)
     if config.store_path_commit_log is not None:
         found["store_path_commit_log"] = str(_folder(config.store_path_commit_log, number))
     for name in ("ha_master_address", "master_broker_address"):
@@ -150,7 +154,12 @@ def _shifted(address: str, shift: int) -> str:
 
 
 def _check_room(config: BrokerConfig, processes: int) -> None:
-    for key, port, beside in (("listenPort", config.listen_port, 1), ("haListenPort", config.ha_listen_port, 0)):
+    ports = (
+        ("listenPort", config.listen_port, 1),
+        ("haListenPort", config.ha_listen_port, 0),
+        ("grpcServerPort", max(config.grpc_port or 0, 0), 0),
+    )
+    for key, port, beside in ports:
         highest = port + beside + (processes - 1) * STEP
         if port and highest > LAST_PORT:
             raise ConfigError(
@@ -166,7 +175,7 @@ def _check_ports(config: BrokerConfig, found: Sequence[Member]) -> None:
             if port in taken:
                 raise ConfigError(
                     f"port {port} would be taken by {taken[port]} and by the broker {member.name}: every broker has "
-                    f"listenPort, the port two below it and haListenPort, {STEP} higher than the one before; "
-                    "set another listenPort, haListenPort or httpPort"
+                    f"listenPort, the port two below it, haListenPort and grpcServerPort, {STEP} higher than the one "
+                    "before; set another listenPort, haListenPort, grpcServerPort or httpPort"
                 )
             taken[port] = f"the broker {member.name}"

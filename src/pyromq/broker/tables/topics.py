@@ -89,7 +89,14 @@ class Topics(NamedTable[TopicConfig]):
         return TopicConfigTable(topic_config_table=dict(chosen), data_version=self.version)
 
     def create_on_send(
-        self, topic: str, template: str, queues: int, *, unit: bool = False, party: str = ""
+        self,
+        topic: str,
+        template: str,
+        queues: int,
+        *,
+        unit: bool = False,
+        party: str = "",
+        attributes: dict[str, str] | None = None,
     ) -> TopicConfig | None:
         """Make the topic that a producer sent to, by the template it named; None when that is not allowed.
 
@@ -111,6 +118,7 @@ class Topics(NamedTable[TopicConfig]):
             perm=model.perm & ~INHERIT,
             topic_filter_type=model.topic_filter_type,
             topic_sys_flag=UNIT_FLAG if unit else 0,
+            attributes=dict(attributes or {}),
         )
         return self._make(created, party)
 

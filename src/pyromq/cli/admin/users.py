@@ -10,7 +10,9 @@ import typer
 from pyromq.cli.admin.command import Session, Subject
 from pyromq.cli.options import ArgumentsError, Broker, Cluster, Where, one_of
 from pyromq.cli.output import Lines, Output, Record, Rows
+from pyromq.client.errors import BrokerError, ClientError
 from pyromq.protocol.bodies.auth import AclEntry, AclInfo, AclPolicy, UserInfo
+from pyromq.protocol.codes import ResponseCode
 
 commands = Subject("Users and rules")
 
@@ -71,7 +73,7 @@ def create_user(
         kind = _create_in(folder, user, secret, kind)
     else:
         kind = kind or "Normal"
-        session.admin.create_user(user, secret, user_type=kind, **one_of(broker, cluster))
+        _create_at(session, user, secret, kind, one_of(broker, cluster))
     if password is not None:
         return Lines([f"user {user} created ({kind})"], {"accessKey": user, "userType": kind})
     return Record({"accessKey": user, "secretKey": secret, "userType": kind})
@@ -90,6 +92,20 @@ def _given(password: str | None, file: Path | None) -> str | None:
     if not text.strip():
         raise ArgumentsError(f"there is no password in the first line of {file}")
     return text.strip()
+
+
+def _create_at(session: Session, name: str, secret: str, kind: str, where: Where) -> None:
+    try:
+        # Servers take the same user twice, since those that share their users are asked one after the other.
+        if all([session.admin.user(name, broker=broker) is not None for broker in _each(session, where)] or [False]):
+            raise ClientError(f"the user {name} exists already; updateUser changes it")
+        session.admin.create_user(name, secret, user_type=kind, **where)
+    except BrokerError as error:
+        if error.code != ResponseCode.NO_PERMISSION:
+            raise
+        raise ClientError(
+            f"{error}; sign as a super user (ROCKETMQ_CLIENT_KEYFILE), who is made first with createUser --folder"
+        ) from None
 
 
 def _create_in(folder: Path, name: str, secret: str, kind: str | None) -> str:

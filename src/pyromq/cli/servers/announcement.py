@@ -14,6 +14,7 @@ def facts(broker: Broker, pid: int) -> Facts:
         broker.address,
         broker.listens_on,
         broker.http_address,
+        broker.grpc_address,
         [server for server, trouble in standing.items() if trouble is None],
         {server: trouble for server, trouble in standing.items() if trouble is not None},
         pid,
@@ -35,6 +36,11 @@ def lines(name: str, found: Facts) -> list[str]:
 def pages(address: str | None) -> list[str]:
     """Where metrics are, if anywhere."""
     return [] if address is None else [f"Metrics at http://{address}/metrics."]
+
+
+def grpc(address: str | None) -> list[str]:
+    """Where gRPC clients are served, if anywhere."""
+    return [] if address is None else [f"gRPC clients connect to {address}."]
 
 
 def unregistered(found: Facts) -> list[str]:

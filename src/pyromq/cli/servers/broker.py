@@ -69,7 +69,8 @@ def broker(
         if json:
             typer.echo(jsonlib.dumps(announcement.plain(found)))
         else:
-            typer.echo("\n".join(announcement.lines(config.broker_name, found) + announcement.pages(found.http)))
+            places = announcement.pages(found.http) + announcement.grpc(found.grpc)
+            typer.echo("\n".join(announcement.lines(config.broker_name, found) + places))
 
     reload = server.reload if config.has_file else None
     runner: Server = server if supervised is None else Supervised(server, supervised)

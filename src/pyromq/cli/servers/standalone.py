@@ -11,6 +11,8 @@ from pyromq.broker.standalone import Standalone
 from pyromq.cli import logs
 from pyromq.cli.servers import announcement
 from pyromq.cli.servers.foreground import run
+from pyromq.proxy.extra import MISSING, is_installed
+from pyromq.proxy.settings import NO_GRPC
 
 app = typer.Typer(add_completion=False)
 
@@ -27,6 +29,13 @@ def standalone(
             help="Port of /metrics and /health; 8090 or, while that is taken, a free one. 0: a free one, -1: none."
         ),
     ] = None,
+    grpc_port: Annotated[
+        int | None,
+        typer.Option(
+            help="Port for gRPC clients, the official 5.x ones; 8081 or, while that is taken, a free one. "
+            "0: a free one, -1: none."
+        ),
+    ] = None,
     auth: Annotated[
         bool, typer.Option("--auth", help="Serve only what rules allow users; make the first with admin createUser.")
     ] = False,
@@ -40,12 +49,14 @@ def standalone(
     Everything is kept in one folder; the next start with the same folder resumes from there.
     """
     logs.configure(log_level, log_format)
+    without_grpc = grpc_port is None and not is_installed()
     server = Standalone(
         data,
         host=host,
         namesrv_port=namesrv_port,
         broker_port=broker_port,
         http_port=http_port,
+        grpc_port=NO_GRPC if without_grpc else grpc_port,
         insecure=insecure,
         settings={"authentication_enabled": "true", "authorization_enabled": "true"} if auth else None,
     )
@@ -64,5 +75,7 @@ def standalone(
             )
         if server.http_address:
             typer.echo(f"Metrics at http://{server.http_address}/metrics. Data in {data.absolute()}. Ctrl-C stops.")
+        for line in announcement.grpc(server.grpc_address) or ([f"{MISSING}."] if without_grpc else []):
+            typer.echo(line)
 
     run(server, announce)

@@ -5,13 +5,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pyromq.client.errors import ClientError
-from pyromq.protocol.bodies.clients import SubscriptionData
+from pyromq.protocol.bodies.clients import ALL_TAGS, SubscriptionData
 from pyromq.protocol.bodies.enums import ExpressionType
 from pyromq.protocol.headers.filtersrv import class_crc
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.records.tags import java_hash
 
-ALL = "*"
 MAX_SOURCE: Final = 256 * 1024
 
 
@@ -43,18 +41,10 @@ def tag_subscription(topic: str, expression: str | None, version: int) -> Subscr
     >>> tag_subscription("orders", "paid || shipped", 1).tags_set
     ['paid', 'shipped']
     """
-    if expression is None or not expression.strip() or expression.strip() == ALL:
-        return SubscriptionData(topic=topic, sub_string=ALL, sub_version=version)
-    tags = list(dict.fromkeys(tag for piece in expression.split("||") if (tag := piece.strip())))
-    if not tags:
+    subscription = SubscriptionData.of_tags(topic, expression, version)
+    if subscription.sub_string != ALL_TAGS and not subscription.tags_set:
         raise ClientError(f"subscription {expression!r} of topic {topic!r} names no tag; write it as 'a || b'")
-    return SubscriptionData(
-        topic=topic,
-        sub_string=expression,
-        tags_set=tags,
-        code_set=[java_hash(tag) for tag in tags],
-        sub_version=version,
-    )
+    return subscription
 
 
 def sql_subscription(topic: str, expression: str, version: int) -> SubscriptionData:
@@ -77,7 +67,7 @@ def build_subscription(topic: str, tags: str | None, sql: str | None, version: i
     _check_text("sql", sql, topic)
     if sql is None:
         return tag_subscription(topic, tags, version)
-    if tags not in (None, ALL):
+    if tags not in (None, ALL_TAGS):
         raise ClientError(f"topic {topic!r} is subscribed by tags or by sql, not by both")
     return sql_subscription(topic, sql, version)
 

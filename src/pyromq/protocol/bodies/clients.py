@@ -1,6 +1,6 @@
 """Clients: what they tell brokers about themselves, and what brokers tell of who is connected."""
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final, Self
 
 from msgspec import field
 
@@ -9,6 +9,10 @@ from pyromq.protocol.bodies.base import Body, Int, Long
 from pyromq.protocol.bodies.enums import ConsumeFromWhere, ConsumeResult, ConsumeType, ExpressionType, MessageModel
 from pyromq.protocol.bounds import Bound, ClientName, ResourceName, declared
 from pyromq.protocol.message import MessageQueue
+from pyromq.protocol.records.tags import java_hash
+
+ALL_TAGS: Final = "*"
+TAG_SEPARATOR: Final = "||"
 
 
 class SubscriptionData(Body):
@@ -21,6 +25,21 @@ class SubscriptionData(Body):
     sub_version: Long = 0
     tags_set: Annotated[list[str], declared(bounds.TAGS)] = field(default_factory=list)
     topic: ResourceName = ""
+
+    @classmethod
+    def of_tags(cls, topic: str, expression: str | None, version: int = 0) -> Self:
+        """What a tag expression stands for: `*` or empty for everything, `a || b` for either."""
+        text = (expression or "").strip()
+        if not text or text == ALL_TAGS:
+            return cls(topic=topic, sub_string=ALL_TAGS, sub_version=version)
+        tags = list(dict.fromkeys(tag for part in text.split(TAG_SEPARATOR) if (tag := part.strip())))
+        return cls(
+            topic=topic,
+            sub_string=text,
+            sub_version=version,
+            tags_set=tags,
+            code_set=[java_hash(tag) for tag in tags],
+        )
 
 
 class ProducerData(Body):

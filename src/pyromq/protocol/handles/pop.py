@@ -137,6 +137,20 @@ def decode_offsets(text: str | None) -> dict[QueueKey, list[int]]:
     }
 
 
+def decode_order_counts(text: str | None) -> dict[tuple[str, str], int]:
+    """How often messages of an ordered pop were given out before, by flag and `qo<queue>%<offset>` or queue.
+
+    Raises MessageError.
+    """
+    return {(flag, place): _number(count, text) for flag, place, count in _entries(text)}
+
+
+def order_count(counts: Mapping[tuple[str, str], int], flag: str, queue_id: int, offset: int) -> int:
+    """How often one of them was; that of its queue when it has no entry of its own."""
+    own = counts.get((flag, f"qo{queue_id}%{offset}"))
+    return counts.get((flag, str(queue_id)), 0) if own is None else own
+
+
 def _entries(text: str | None) -> list[list[str]]:
     entries = [entry.split(" ") for entry in (text or "").split(";") if entry]
     if any(len(entry) != 3 for entry in entries):

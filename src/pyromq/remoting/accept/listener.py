@@ -1,13 +1,15 @@
 """A listening socket for protocols of another kind than frames (replication, HTTP), with TLS as on the main port.
 
 With a certificate the first byte tells TLS from plain text, so both can share the port or one of them be refused. Each
-handshake uses the certificate as it is then. Who connects and stays silent is closed after a while.
+handshake uses the certificate as it is then. Who connects and stays silent is closed after a while, or earlier to make
+room.
 """
 
 import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 
 from pyromq.remoting.accept.acceptor import bind
 from pyromq.remoting.accept.preamble import CLOSED
@@ -27,7 +29,7 @@ class Listener:
     def __init__(self, make: Callable[[], asyncio.Protocol], tls: ServerTls | None) -> None:
         self._make = make
         self._tls = tls
-        self._openings: set[asyncio.Task[None]] = set()
+        self._openings: dict[asyncio.Task[None], None] = {}
         self._task: asyncio.Task[None] | None = None
         self.refused = 0
 
@@ -58,12 +60,19 @@ class Listener:
                 await asyncio.sleep(ACCEPT_PAUSE)
                 continue
             if len(self._openings) >= MAX_OPENINGS:
+                # Who has something to say does so at once: the oldest is the likeliest to say nothing.
                 self.refused += 1
-                sock.close()
-                continue
+                oldest = next(iter(self._openings))
+                del self._openings[oldest]
+                oldest.cancel()
             task = loop.create_task(self._open(sock))
-            self._openings.add(task)
-            task.add_done_callback(self._openings.discard)
+            self._openings[task] = None
+            task.add_done_callback(partial(self._opened, sock))
+
+    def _opened(self, sock: socket.socket, task: "asyncio.Task[None]") -> None:
+        self._openings.pop(task, None)
+        if task.cancelled():  # perhaps before its first step
+            sock.close()
 
     async def _open(self, sock: socket.socket) -> None:
         """Find out what is spoken and hand the socket over; it is closed when that fails."""

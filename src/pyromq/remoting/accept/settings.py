@@ -48,7 +48,6 @@ class ServerSettings(ProcessSettings):
         "Address to listen on; one that other machines can reach needs authentication or `insecure`.",
         key="bindAddress",
     )
-    listen_port: int = option(0, "Port to listen on; 0 takes a free one.", minimum=0, maximum=65535)
     insecure: bool = option(False, "Allow a wider bind although anybody who can connect may do anything.")
     max_connections: int = option(10_000, "Connections in all; further ones are closed at once.", minimum=1)
     max_connections_per_peer: int = option(2_000, "Connections from one machine.", minimum=1)
@@ -177,7 +176,7 @@ class ServerSettings(ProcessSettings):
 _NOT_IN_TLS_FILE = frozenset(
     {"tls.enable", "tls.server.mode", "tls.config.file", "tls.test.mode.enable", "tls.server.authClient"}
 )
-"""Set elsewhere, or without a meaning here: there is no test mode, in which Apache's servers make a certificate up."""
+"""Set elsewhere, or without a meaning here: only the port of gRPC clients has a test mode."""
 
 
 def is_loopback(host: str) -> bool:

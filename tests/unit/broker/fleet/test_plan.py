@@ -47,6 +47,14 @@ def test_ports_and_folders_that_are_set_move_too(tmp_path: Path) -> None:
     assert [each.config.store_config().commit_log_dir for each in found] == logs
 
 
+def test_every_broker_has_a_port_of_its_own_for_grpc_clients(tmp_path: Path) -> None:
+    found = plan(tmp_path, grpc_port="8081", fast_listen="false")
+    assert [each.ports[-1] for each in found] == [8081, 8091, 8101]
+    assert [each.config.grpc_port for each in plan(tmp_path, grpc_port="0")] == [0, 0, 0]
+    with pytest.raises(ConfigError, match="grpcServerPort = 65530 leaves no room"):
+        plan(tmp_path, grpc_port="65530")
+
+
 def test_slaves_follow_the_masters_of_the_same_number(tmp_path: Path) -> None:
     flags = {
         "broker_role": "SLAVE",

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from pyromq.client.consumer.pop.loop import last_delay, retry_delay
-from pyromq.client.consumer.pop.requests import attach_handles, handle_of
 from pyromq.client.consumer.push.consumer import PushConsumer
 from pyromq.client.consumer.push.listener import ConcurrentContext
 from pyromq.protocol.bodies.enums import MessageRequestMode
@@ -15,6 +14,7 @@ from pyromq.protocol.bodies.queues import MessageQueueAssignment, QueryAssignmen
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
 from pyromq.protocol.errors import MessageError
+from pyromq.protocol.handles.popped import attach_handles, handle_of
 from pyromq.protocol.headers.pop import (
     AckMessageHeader,
     ChangeMessageInvisibletimeHeader,
@@ -42,7 +42,7 @@ def test_handles_are_built_from_the_answer() -> None:
     retried = received(2, topic="%RETRY%CG_T")
     own = received(9, POP_CK="5 1700000000000 60000 2 0 broker-a 1 7")
     broken = received(10, POP_CK="what is this")
-    attach_handles([*plain, retried, own, broken], ANY, answer("0 0 5;1 0 1", "0 0 17,18,20;1 0 2"))
+    attach_handles([*plain, retried, own, broken], ANY.broker_name, answer("0 0 5;1 0 1", "0 0 17,18,20;1 0 2"))
     assert plain[1].properties["POP_CK"] == f"5 {WALL} 60000 3 0 broker-a 0 17"
     assert plain[0].properties["POP_CK"] == f"5 {WALL} 60000 3 0 broker-a 0 18"
     assert broken.properties["POP_CK"] == f"5 {WALL} 60000 3 0 broker-a 0 20"

@@ -15,13 +15,14 @@ from pyromq.client.consumer.config import PushConfig
 from pyromq.client.consumer.fetch import FLOW_DELAY, PAUSED_DELAY
 from pyromq.client.consumer.hooks import ConsumeHook
 from pyromq.client.consumer.member import Member
-from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest, handle_of
+from pyromq.client.consumer.pop.requests import PopFetcher, PopRequest
 from pyromq.client.consumer.push.consumption import Consumption, PlainBatch
 from pyromq.client.consumer.push.listener import ConcurrentContext, ConsumeOutcome, Verdict
 from pyromq.client.consumer.push.workers import Workers
 from pyromq.errors import PyroMQError
 from pyromq.protocol.bodies.clients import PopProcessQueueInfo
 from pyromq.protocol.bodies.enums import ConsumeFromWhere
+from pyromq.protocol.handles.popped import handle_of
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
 
 log = logging.getLogger(__name__)

@@ -1,12 +1,10 @@
 """Single requests of pop consumption: pop, acknowledge, change the time of invisibility.
 
-The broker keeps the position of the group; a client names a popped message by its handle, which `handles` puts on it.
+The broker keeps the position of the group; a client names a popped message by its handle, which the answer tells.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-import msgspec
 
 from pyromq.client.consumer.damage import Damage
 from pyromq.client.consumer.subscription import is_tag_filter, keep_wanted
@@ -14,11 +12,11 @@ from pyromq.client.errors import BrokerError, ClientError, ErrorCode
 from pyromq.client.instance.instance import ClientInstance
 from pyromq.protocol import namespace as namespaces
 from pyromq.protocol.bodies.clients import SubscriptionData
-from pyromq.protocol.bodies.pop import BatchAck, BatchAckBody, ack_bits
+from pyromq.protocol.bodies.pop import BatchAckBody
 from pyromq.protocol.codes import RequestCode, ResponseCode
 from pyromq.protocol.command import Command
-from pyromq.protocol.errors import MessageError
-from pyromq.protocol.handles.pop import PopHandle, QueueKey, decode_offsets, decode_starts, real_topic, retry_flag
+from pyromq.protocol.handles.pop import PopHandle, real_topic
+from pyromq.protocol.handles.popped import attach_handles, batch_acks, handle_of
 from pyromq.protocol.headers.base import Header
 from pyromq.protocol.headers.pop import (
     AckMessageHeader,
@@ -27,7 +25,6 @@ from pyromq.protocol.headers.pop import (
     PopMessageResponseHeader,
 )
 from pyromq.protocol.message import MessageQueue, ReceivedMessage
-from pyromq.protocol.properties import Property
 from pyromq.protocol.records.salvage import salvage_records
 
 POLL_TIME = 15.0
@@ -91,7 +88,7 @@ class PopFetcher:
         messages = salvage_records(
             response.body, inflate=config.decompress_body, max_body=config.max_body_size
         ).messages
-        attach_handles(messages, request.queue, response.header(PopMessageResponseHeader))
+        attach_handles(messages, request.queue.broker_name, response.header(PopMessageResponseHeader))
         for message in messages:
             message.broker_name = request.queue.broker_name
             message.topic = namespaces.unwrap(request.queue.topic, self._instance.namespace or "")
@@ -148,28 +145,10 @@ class PopFetcher:
                 await self.ack(message)
 
     async def _ack_batch(self, messages: Sequence[ReceivedMessage]) -> None:
-        """One entry for each pop and queue, with a bit for each offset behind the one where that pop began."""
         topic = namespaces.wrap(self._instance.namespace or "", messages[0].topic)
-        pops: dict[PopHandle, list[int]] = {}
-        for message in messages:
-            handle = handle_of(message)
-            pop = msgspec.structs.replace(handle, queue_offset=handle.start_offset)
-            pops.setdefault(pop, []).append(handle.queue_offset - handle.start_offset)
-        acks = [
-            BatchAck(
-                bits=ack_bits(positions),
-                consumer_group=self._group,
-                invisible_time=pop.invisible_time,
-                pop_time=pop.pop_time,
-                queue_id=pop.queue_id,
-                retry=pop.retry_flag,
-                revive_queue_id=pop.revive_queue,
-                start_offset=pop.start_offset,
-                topic=topic,
-            )
-            for pop, positions in pops.items()
-        ]
-        body = BatchAckBody(acks=acks, broker_name=handle_of(messages[0]).broker_name).encode()
+        handles = [handle_of(message) for message in messages]
+        acks = batch_acks(self._group, topic, handles)
+        body = BatchAckBody(acks=acks, broker_name=handles[0].broker_name).encode()
         await self._tell(messages[0], RequestCode.BATCH_ACK_MESSAGE, body=body)
 
     async def hide(self, message: ReceivedMessage, seconds: float) -> None:
@@ -208,69 +187,3 @@ class PopFetcher:
                 f"broker {broker!r} has no master", code=ErrorCode.BROKER_NOT_EXIST, broker=broker, retryable=True
             )
         return address
-
-
-def handle_of(message: ReceivedMessage) -> PopHandle:
-    """The handle that a popped message carries. Raises MessageError when it has none."""
-    return PopHandle.decode(message.properties.get(Property.POP_CK, ""))
-
-
-def attach_handles(messages: Sequence[ReceivedMessage], queue: MessageQueue, answer: PopMessageResponseHeader) -> None:
-    """Give each message its handle: the k-th smallest offset of a queue pairs with the k-th the broker names for it.
-
-    Messages from a retry topic may carry one already. Raises MessageError when the answer does not fit.
-    """
-    starts = decode_starts(answer.start_offset_info)
-    given = decode_offsets(answer.msg_offset_info)
-    by_queue: dict[QueueKey, list[ReceivedMessage]] = {}
-    for message in messages:
-        message.properties.setdefault(Property.FIRST_POP_TIME, str(answer.pop_time))
-        if not _has_handle(message):
-            by_queue.setdefault((retry_flag(message.topic), message.queue_id), []).append(message)
-    _adopt_unframed(by_queue, given)
-    for key, members in by_queue.items():
-        offsets = given.get(key)
-        for index, message in enumerate(sorted(members, key=lambda member: member.queue_offset)):
-            offset = offsets[index] if offsets is not None and index < len(offsets) else message.queue_offset
-            handle = PopHandle(
-                start_offset=starts.get(key, offset),
-                pop_time=answer.pop_time,
-                invisible_time=answer.invisible_time,
-                revive_queue=answer.revive_qid,
-                retry_flag=key[0],
-                broker_name=queue.broker_name,
-                queue_id=key[1],
-                queue_offset=offset,
-            )
-            message.properties[Property.POP_CK] = handle.encode()
-
-
-def _adopt_unframed(by_queue: dict[QueueKey, list[ReceivedMessage]], given: Mapping[QueueKey, list[int]]) -> None:
-    """A record without a frame says nothing true of its queue: it is one of those that the broker gave and are missing.
-
-    In the place of one of those it is acknowledged, and sound messages keep theirs.
-    """
-    unframed = [
-        message for members in by_queue.values() for message in members if message.damaged and not message.topic
-    ]
-    if not unframed:
-        return
-    for key in list(by_queue):
-        by_queue[key] = [message for message in by_queue[key] if message not in unframed]
-    missing = [
-        (key, offset)
-        for key, offsets in given.items()
-        for offset in offsets
-        if offset not in {message.queue_offset for message in by_queue.get(key, [])}
-    ]
-    for message, (key, offset) in zip(unframed, missing, strict=False):
-        message.queue_id, message.queue_offset = key[1], offset
-        by_queue.setdefault(key, []).append(message)
-
-
-def _has_handle(message: ReceivedMessage) -> bool:
-    try:
-        handle_of(message)
-    except MessageError:
-        return False
-    return True

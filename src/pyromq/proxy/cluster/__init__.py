@@ -1,0 +1,1 @@
+"""Where calls go: brokers behind links, and the routes of topics."""

@@ -1,0 +1,1 @@
+"""gRPC on asyncio: connections, calls, deadlines, status. It knows nothing of RocketMQ."""

@@ -1,0 +1,1 @@
+"""Messages of gRPC calls into stored ones, and back."""

@@ -43,6 +43,7 @@ VOLATILE = (
     (re.compile(r"\bV\d_\d+_\d+\b"), "<version>"),
     (re.compile(r"rt=\d+ms|spentTimeMills=\d+|RT: [\d.]+|TPS: [\d.]+"), "<measured>"),
     (re.compile(r"(?m)^(\S+ +\d+ +true +)\d+$"), r"\1<measured>"),
+    (re.compile(r"(?m)^(timer(?:Read|Offset)Behind\s*:\s*)\d+"), r"\1<measured>"),
     (re.compile(r"object at 0x[0-9a-f]+"), "<object>"),
     (re.compile(r"DESC: .*"), "<remark>"),
     (re.compile(r"(?m)^(See|For more information, please visit the url,) https://.*$"), "<advice>"),

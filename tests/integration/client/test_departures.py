@@ -32,11 +32,15 @@ class Played:
         self.script: list[Reaction] = []
         self.held: list[tuple[RawPeer, Command]] = []
         self.connections = 0
+        self.may_speak = asyncio.Event()
+        """Cleared while a test writes pieces of frames: what is answered in between would break them."""
+        self.may_speak.set()
 
     async def talk(self, peer: RawPeer) -> None:
         self.connections += 1
         while True:
             command = await peer.receive()
+            await self.may_speak.wait()
             if command.code == RequestCode.SEND_MESSAGE_V2:
                 self.bodies.append(bytes(command.body))
                 reaction = self.script.pop(0) if self.script else self.store
@@ -135,10 +139,12 @@ async def test_each_gets_its_own_receipt_however_they_come() -> None:
             expected[number] = None if refused else number
             answers.append(command.reply(ResponseCode.NO_PERMISSION) if refused else command.reply(0, header))
         stream = b"".join(map(encode, answers))
+        broker.may_speak.clear()
         for start in range(0, len(stream), 1013):
             peer.writer.write(stream[start : start + 1013])
             await peer.writer.drain()
             await asyncio.sleep(0)
+        broker.may_speak.set()
         outcomes = await asyncio.gather(*futures, return_exceptions=True)
         for number, outcome in enumerate(outcomes):
             if expected[number] is None:

@@ -30,7 +30,7 @@ from pyromq.store.messagestore import MessageStore
 from pyromq.store.queue.offsettime import Boundary
 from pyromq.store.queue.read import GetStatus
 from tests.unit.store.powercut import use_one_thread
-from tests.unit.store.storage import START, Clock
+from tests.unit.store.storage import START, Clock, crash_copy
 
 FOREVER = 1 << 61
 QUEUES = [(topic, queue_id) for topic in ("orders", "%RETRY%g", "订单") for queue_id in (0, 5)]
@@ -146,7 +146,7 @@ class StoreModel(RuleBasedStateMachine):
     def killed(self) -> None:
         self.lives += 1
         after = Path(self.folder.name, str(self.lives))
-        shutil.copytree(self.root, after)
+        crash_copy(self.store, after)
         self.store.close()
         shutil.rmtree(self.root)
         self.root = after

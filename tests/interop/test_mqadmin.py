@@ -32,7 +32,7 @@ OWN = {
     # releases
     "brokerVersionDesc",
 }  # fmt: skip
-MEASURED = re.compile(r"Tps$|Ratio$|Capacity$|Latency|Time(Max)?$|^putMessage|OffsetMax|Total|Average")
+MEASURED = re.compile(r"Tps$|Ratio$|Capacity$|Latency|Time(Max)?$|^putMessage|OffsetMax|Total|Average|Behind$")
 ABSENT = re.compile(r"^RMQ_SYS_ROCKSDB_")
 """Topics of Apache's RocksDB, which we have not."""
 VOLATILE = (
@@ -43,7 +43,6 @@ VOLATILE = (
     (re.compile(r"\bV\d_\d+_\d+\b"), "<version>"),
     (re.compile(r"rt=\d+ms|spentTimeMills=\d+|RT: [\d.]+|TPS: [\d.]+"), "<measured>"),
     (re.compile(r"(?m)^(\S+ +\d+ +true +)\d+$"), r"\1<measured>"),
-    (re.compile(r"(?m)^(timer(?:Read|Offset)Behind\s*:\s*)\d+"), r"\1<measured>"),
     (re.compile(r"object at 0x[0-9a-f]+"), "<object>"),
     (re.compile(r"DESC: .*"), "<remark>"),
     (re.compile(r"(?m)^(See|For more information, please visit the url,) https://.*$"), "<advice>"),
